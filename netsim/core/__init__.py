@@ -1,0 +1,1 @@
+"""Ground layer: errors, units, registries, random streams, frozen arrays, compiled kernels."""

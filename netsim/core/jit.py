@@ -1,0 +1,87 @@
+"""Compiled kernels: one decorator, a cache that never fails a run, and an announced first compilation.
+
+Kernel files (``_kernels.py``) write ``from netsim.core.jit import kernel`` and nothing else from numba.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core import event
+
+__all__ = ["kernel", "on_compile"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_announced = False
+_cacheless = False
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def on_compile() -> None:
+    """Called when numba starts to compile (not when it loads from its cache): says so, once per process."""
+    global _announced
+    if not _announced:
+        _announced = True
+        where = "and cannot be cached here" if _cacheless else "and cached for the next run"
+        _say(f"netsim: compiling kernels once, about 15 s, {where}")
+
+
+class _Announcer(event.Listener):
+    def on_start(self, event: Any) -> None:
+        on_compile()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Announcer())
+
+
+def kernel(function: F) -> F:
+    """``numba.njit`` with netsim's policy: cached, numpy error model, no fast-math, no explicit signatures.
+
+    Where no cache folder is writable the kernel still compiles, for this process only, and says so once.
+    """
+    global _cacheless
+    options: dict[str, Any] = {"error_model": "numpy"}
+    if not _cacheless:
+        try:
+            return cast(F, _SafeCache.protect(numba.njit(cache=True, **options)(function)))
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+            _cacheless = True
+            _say("netsim: note: no writable folder for compiled kernels; set NUMBA_CACHE_DIR to keep them between runs")
+    return cast(F, numba.njit(**options)(function))
+
+
+class _SafeCache:
+    """Wrap a dispatcher's cache so that a full disk or a folder turned read-only costs a note, not the run."""
+
+    @staticmethod
+    def protect(dispatcher: Any) -> Any:
+        cache = getattr(dispatcher, "_cache", None)
+        save = getattr(cache, "save_overload", None)
+        if cache is None or save is None:
+            return dispatcher
+
+        def save_or_note(sig: Any, data: Any) -> None:
+            try:
+                save(sig, data)
+            except OSError as error:
+                global _cacheless
+                if not _cacheless:
+                    _cacheless = True
+                    _say(f"netsim: note: compiled kernels could not be cached ({error}); set NUMBA_CACHE_DIR")
+
+        with contextlib.suppress(AttributeError):
+            cache.save_overload = save_or_note
+        return dispatcher
