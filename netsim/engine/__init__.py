@@ -1,1 +1,8 @@
-"""(to be written)"""
+"""The engine: replays a TaskGraph on links, event by event, with exact max-min sharing."""
+
+from __future__ import annotations
+
+from netsim.engine.flows import run_flows
+from netsim.engine.simulation import Allocation, CapacityChanges, EngineResult, Progress, Routes, Simulation
+
+__all__ = ["Allocation", "CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation", "run_flows"]

@@ -1,0 +1,512 @@
+"""The Python side of the engine: allocate, call the compiled loop, enlarge arrays, show progress, say why a run is stuck."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from netsim.core.arrays import Float64, Int32, Int64, frozen
+from netsim.core.errors import InputError
+from netsim.engine import _kernels as k
+from netsim.traffic.taskgraph import DELAY, TaskGraph
+
+__all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation"]
+
+# Stands for an infinite capacity inside the solver: a transfer of 1e15 bytes takes 1e-15 s, which rounds to nothing on any clock
+# above 10 s, while sums and differences stay finite (inf - inf would not).
+UNLIMITED = 1e30
+
+BATCHES_PER_CALL = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routes:
+    """The route of every transfer, shared between transfers that take the same one.
+
+    Attributes
+    ----------
+    of_task : int32 array, shape (n_tasks,)
+        Row of ``ptr``; -1 for delays and for transfers that stay on their host.
+    ptr, link : int64 array, shape (r+1,); int32 array, shape (hops,)
+        Links of each route, in order.
+    latency_s : float64 array, shape (r,)
+        Sum of the link latencies.
+    use : float64 array, shape (hops,), optional
+        Consumption of link capacity per unit of rate (1 by default; a link listed twice is used twice).
+    """
+
+    of_task: Int32
+    ptr: Int64
+    link: Int32
+    latency_s: Float64
+    use: Float64 | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityChanges:
+    """Capacities that change during the run: degraded links, failures (0), circuits going dark (0) and up.
+
+    Attributes
+    ----------
+    time_s : float64 array, shape (c,), sorted
+    link : int32 array, shape (c,)
+    capacity_bytes_per_s : float64 array, shape (c,)
+    """
+
+    time_s: Float64
+    link: Int32
+    capacity_bytes_per_s: Float64
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a progress callback sees."""
+
+    simulated_s: float
+    tasks_done: int
+    tasks: int
+    events: int
+    active_flows: int
+    wall_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineResult:
+    """Moments of all tasks and bytes per link.
+
+    Attributes
+    ----------
+    status : str
+        ``"finished"``, ``"stuck"`` or ``"interrupted"``.
+    now_s : float
+        Simulated time when the run ended.
+    start_s, drain_s, end_s : float64 arrays, shape (n_tasks,)
+        NaN where it never happened.
+    critical : int32 array, shape (n_tasks,)
+        The task that released this one last, -1 if none.
+    link_bytes : float64 array, shape (n_links,)
+    bin_s : float
+        Width of a time bin.
+    bin_link, bin_bytes : int32 array (rows,); float64 array (rows, bins)
+        Bytes per link and time bin, for links that are on some route.
+    counts : dict
+        events, solves, flows, flows in play and changed: how much work the solver did.
+    wall_s : float
+        Wall time of the loop, without compilation.
+    """
+
+    status: str
+    now_s: float
+    start_s: Float64
+    drain_s: Float64
+    end_s: Float64
+    critical: Int32
+    link_bytes: Float64
+    bin_s: float
+    bin_link: Int32
+    bin_bytes: Float64
+    counts: dict[str, int] = field(default_factory=dict)
+    wall_s: float = 0.0
+
+    @property
+    def makespan_s(self) -> float:
+        """Time of the last end of a task in seconds; 0 for an empty graph."""
+        return float(np.nanmax(self.end_s)) if self.end_s.size and not np.isnan(self.end_s).all() else 0.0
+
+
+class Simulation:
+    """One run of a task graph over links: exact weighted max-min sharing between transfers, event by event.
+
+    Parameters
+    ----------
+    graph : TaskGraph
+    routes : Routes
+    capacity_bytes_per_s : array_like of float, shape (n_links,)
+        0 is a dark link, inf one that never limits.
+    latency_mode : {"tail", "head"}
+        Pay a route's latency after the drain (links used from the start) or before the transfer (as SimGrid does).
+    local_bytes_per_s : float
+        Speed of transfers that stay on their host; inf takes no time.
+    weight, rate_cap_bytes_per_s : array_like of float, shape (n_tasks,), optional
+        Share of a transfer relative to others, and its own rate limit.
+    changes : CapacityChanges, optional
+    bins : int
+        Number of time bins for bytes per link (an even number; 0: totals only). The width starts small and doubles as the run grows.
+    full_solve : bool
+        Re-solve all flows at each event: the slow check of the incremental sweep.
+
+    Raises
+    ------
+    InputError
+        A capacity, weight, cap or route is out of range.
+
+    Examples
+    --------
+    Two transfers share a link of 10 bytes/s; the third task starts when the first is delivered.
+
+    >>> from netsim.traffic.taskgraph import GraphBuilder
+    >>> build = GraphBuilder(n_ranks=2)
+    >>> a = build.transfer(source=0, destination=1, size_bytes=20)
+    >>> b = build.transfer(source=0, destination=1, size_bytes=40)
+    >>> build.edge(a, build.delay(rank=1, seconds=1.0))
+    >>> routes = Routes(of_task=np.array([0, 0, -1]), ptr=np.array([0, 1]), link=np.array([0]), latency_s=np.array([0.5]))
+    >>> result = Simulation(graph=build.graph(), routes=routes, capacity_bytes_per_s=[10.0]).run()
+    >>> result.end_s.tolist()
+    [4.5, 6.5, 5.5]
+    """
+
+    def __init__(
+        self,
+        *,
+        graph: TaskGraph,
+        routes: Routes,
+        capacity_bytes_per_s: npt.ArrayLike,
+        latency_mode: str = "tail",
+        local_bytes_per_s: float = np.inf,
+        weight: npt.ArrayLike | None = None,
+        rate_cap_bytes_per_s: npt.ArrayLike | None = None,
+        changes: CapacityChanges | None = None,
+        bins: int = 0,
+        full_solve: bool = False,
+    ) -> None:
+        n, n_links = graph.n_tasks, int(np.asarray(capacity_bytes_per_s).size)
+        capacity = np.array(capacity_bytes_per_s, dtype=np.float64)
+        bad = np.flatnonzero(~(capacity >= 0))
+        if bad.size:
+            raise InputError(f"link {bad[0]}", "capacity must be 0 or more bytes per second", got=float(capacity[bad[0]]))
+        if latency_mode not in ("tail", "head"):
+            raise InputError("latency mode", "must be 'tail' or 'head'", got=repr(latency_mode))
+        if bins < 0 or bins % 2:
+            raise InputError("time bins", "must be an even number, 0 or more", got=bins)
+        if not local_bytes_per_s > 0:
+            raise InputError("local rate", "must be positive", got=local_bytes_per_s)
+        _check_routes(graph, routes, n_links)
+        weights = _per_task(weight, n, "weight") if weight is not None else np.ones(1)
+        if not ((weights > 0) & np.isfinite(weights)).all():
+            raise InputError("weight", "must be finite and above 0", got=float(weights[~((weights > 0) & np.isfinite(weights))][0]))
+        caps = np.empty(0)
+        if rate_cap_bytes_per_s is not None:
+            caps = _per_task(rate_cap_bytes_per_s, n, "rate cap")
+            if not (caps > 0).all():
+                raise InputError("rate cap", "must be above 0 bytes per second", got=float(caps[~(caps > 0)][0]))
+            if np.isinf(caps).all():
+                caps = np.empty(0)
+        changes = changes or CapacityChanges(time_s=np.empty(0), link=np.empty(0, np.int32), capacity_bytes_per_s=np.empty(0))
+        _check_changes(changes, n_links)
+        self._graph = graph
+        self._routes = routes
+        self._n_links = n_links
+        longest = int(np.diff(routes.ptr).max(initial=1)) + (1 if caps.size else 0)
+        self._shift = max(1, int(np.ceil(np.log2(longest))))
+        self._problem = k.Problem(
+            kind=graph.kind,
+            amount=graph.amount,
+            succ_ptr=graph.succ_ptr,
+            succ=graph.succ,
+            succ_after=graph.succ_after,
+            route=frozen(routes.of_task, np.int32),
+            route_ptr=frozen(routes.ptr, np.int64),
+            route_link=frozen(routes.link, np.int32),
+            route_use=frozen(np.ones(1) if routes.use is None else routes.use, np.float64),
+            route_latency_s=frozen(routes.latency_s, np.float64),
+            weight=frozen(weights, np.float64),
+            rate_cap=frozen(caps, np.float64),
+            change_s=frozen(changes.time_s, np.float64),
+            change_link=frozen(changes.link, np.int32),
+            change_capacity=frozen(np.minimum(changes.capacity_bytes_per_s, UNLIMITED), np.float64),
+            head=int(latency_mode == "head"),
+            full=int(full_solve),
+            local_rate=float(local_bytes_per_s),
+        )
+        self._caps = bool(caps.size)
+        self._bin_link = np.unique(routes.link).astype(np.int32) if bins else np.empty(0, np.int32)
+        self._state = self._allocate(np.minimum(capacity, UNLIMITED), bins)
+        self._wall_s = 0.0
+
+    def _allocate(self, capacity: Float64, bins: int) -> k.State:
+        n, links = self._graph.n_tasks, self._n_links
+        slots = 64
+        rows = links + (slots if self._caps else 0)
+        bin_row = np.full(links, -1, np.int32)
+        bin_row[self._bin_link] = np.arange(self._bin_link.size, dtype=np.int32)
+
+        def link_array(dtype: npt.DTypeLike, fill: float = 0) -> npt.NDArray[np.generic]:
+            return np.full(rows, fill, dtype)
+
+        full_capacity = np.zeros(rows)
+        full_capacity[:links] = capacity
+        integer = np.zeros(k.I_SIZE, np.int64)
+        integer[k.I_FREE] = slots
+        real = np.zeros(k.F_SIZE)
+        real[k.F_BIN] = 1e-9
+        hops = slots << self._shift
+        return k.State(
+            start_s=np.full(n, np.nan),
+            drain_s=np.full(n, np.nan),
+            end_s=np.full(n, np.nan),
+            critical=np.full(n, -1, np.int32),
+            waiting=np.zeros(n, np.int32),
+            stack=np.empty(n + 1, np.int32),
+            timer_s=np.empty(1024),
+            timer=np.empty(1024, np.int64),
+            task=np.zeros(slots, np.int32),
+            rate=np.zeros(slots),
+            remaining=np.zeros(slots),
+            touched_s=np.zeros(slots),
+            entered_s=np.zeros(slots),
+            finish_s=np.full(slots, np.inf),
+            flow_weight=np.ones(slots),
+            bottleneck=np.full(slots, -1, np.int32),
+            new_rate=np.zeros(slots),
+            new_bottleneck=np.full(slots, -1, np.int32),
+            status=np.zeros(slots, np.uint8),
+            play=np.empty(slots, np.int32),
+            heap=np.empty(slots, np.int32),
+            heap_at=np.empty(slots, np.int32),
+            free=np.arange(slots - 1, -1, -1, dtype=np.int32),
+            hops=np.zeros(slots, np.int32),
+            hop_link=np.zeros(hops, np.int32),
+            hop_use=np.ones(hops),
+            hop_at=np.zeros(hops, np.int32),
+            capacity=full_capacity,
+            used=link_array(np.float64),
+            level=link_array(np.float64),
+            holds=link_array(np.int32),
+            member_base=link_array(np.int64),
+            member_room=link_array(np.int32),
+            members=link_array(np.int32),
+            mark=link_array(np.int64),
+            fixed=link_array(np.float64),
+            play_weight=link_array(np.float64),
+            play_count=link_array(np.int32),
+            updates=link_array(np.int32),
+            pool=np.empty(1024, np.int32),
+            level_key=np.empty(max(1024, 16 << self._shift)),
+            level_link=np.empty(max(1024, 16 << self._shift), np.int32),
+            binned_s=link_array(np.float64),
+            link_bytes=link_array(np.float64),
+            bin_row=bin_row,
+            bin_bytes=np.zeros((self._bin_link.size, bins)),
+            integer=integer,
+            real=real,
+        )
+
+    def _enlarge(self, status: int) -> None:
+        s = self._state
+        if status == k.MORE_TIMERS:
+            size = 2 * max(s.timer_s.size, int(s.integer[k.I_ACTIVE]) + 2)
+            self._state = s._replace(timer_s=_longer(s.timer_s, size), timer=_longer(s.timer, size))
+        elif status == k.MORE_POOL:
+            self._state = s._replace(pool=_longer(s.pool, 2 * s.pool.size + 1024))
+        elif status == k.MORE_LEVELS:
+            size = 2 * s.level_key.size
+            self._state = s._replace(level_key=_longer(s.level_key, size), level_link=_longer(s.level_link, size))
+        elif status == k.MORE_SLOTS:
+            old = s.task.size
+            size = 2 * old
+            fresh = {
+                name: _longer(getattr(s, name), size)
+                for name in (
+                    "task rate remaining touched_s entered_s finish_s flow_weight bottleneck new_rate new_bottleneck status play heap "
+                    "heap_at hops"
+                ).split()
+            }
+            fresh["status"][old:] = 0
+            fresh["free"] = np.empty(size, np.int32)
+            # The free stack is empty now: it gets the new slots, lowest on top.
+            fresh["free"][: size - old] = np.arange(size - 1, old - 1, -1, dtype=np.int32)
+            s.integer[k.I_FREE] = size - old
+            for name in ("hop_link", "hop_use", "hop_at"):
+                fresh[name] = _longer(getattr(s, name), size << self._shift)
+            if self._caps:
+                rows = self._n_links + size
+                for name in (
+                    "capacity used level holds member_base member_room members mark fixed play_weight play_count updates binned_s "
+                    "link_bytes"
+                ).split():
+                    grown = _longer(getattr(s, name), rows)
+                    grown[self._n_links + old :] = 0
+                    fresh[name] = grown
+            self._state = s._replace(**fresh)
+        else:
+            raise AssertionError(status)
+
+    def step(self, batches: int = 1) -> str:
+        """Handle some batches of simultaneous events; returns ``"running"``, ``"finished"`` or ``"stuck"``."""
+        while True:
+            status = k.advance(self._problem, self._state, self._n_links, self._shift, batches)
+            if status == k.DONE:
+                return "finished"
+            if status == k.STUCK:
+                return "stuck"
+            if status == k.BUDGET:
+                return "running"
+            self._enlarge(status)
+
+    def run(
+        self,
+        *,
+        progress: Callable[[Progress], None] | None = None,
+        batches_per_call: int = BATCHES_PER_CALL,
+    ) -> EngineResult:
+        """Run to the end, or until Ctrl-C, which gives a result marked ``"interrupted"``.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with a `Progress` after every ``batches_per_call`` batches of events.
+        batches_per_call : int
+
+        Returns
+        -------
+        EngineResult
+        """
+        status = "running"
+        begin = time.perf_counter()
+        try:
+            while status == "running":
+                status = self.step(batches_per_call)
+                if progress is not None:
+                    progress(self._progress(time.perf_counter() - begin))
+        except KeyboardInterrupt:
+            status = "interrupted"
+        self._wall_s += time.perf_counter() - begin
+        return self.result(status)
+
+    def _progress(self, wall_s: float) -> Progress:
+        s = self._state
+        return Progress(
+            simulated_s=float(s.real[k.F_NOW]),
+            tasks_done=int(s.integer[k.I_DONE]),
+            tasks=self._graph.n_tasks,
+            events=int(s.integer[k.I_EVENTS]),
+            active_flows=int(s.integer[k.I_ACTIVE]),
+            wall_s=wall_s,
+        )
+
+    def result(self, status: str) -> EngineResult:
+        """What is known now; bytes per link are counted up to the present moment."""
+        s = self._state
+        k.settle_counts(s, float(s.real[k.F_NOW]))
+        return EngineResult(
+            status=status,
+            now_s=float(s.real[k.F_NOW]),
+            start_s=s.start_s,
+            drain_s=s.drain_s,
+            end_s=s.end_s,
+            critical=s.critical,
+            link_bytes=s.link_bytes[: self._n_links],
+            bin_s=float(s.real[k.F_BIN]),
+            bin_link=self._bin_link,
+            bin_bytes=s.bin_bytes,
+            counts={
+                "events": int(s.integer[k.I_EVENTS]),
+                "solves": int(s.integer[k.I_SOLVES]),
+                "flows": int(s.integer[k.I_FINISHED_FLOWS]),
+                "flows_in_play": int(s.integer[k.I_IN_PLAY]),
+                "flows_changed": int(s.integer[k.I_CHANGED]),
+            },
+            wall_s=self._wall_s,
+        )
+
+    @property
+    def now_s(self) -> float:
+        """Simulated time of the last batch of events."""
+        return float(self._state.real[k.F_NOW])
+
+    def allocation(self) -> Allocation:
+        """The rates in force after the last batch of events, for certificates and inspection."""
+        s = self._state
+        slots = s.heap[: int(s.integer[k.I_ACTIVE])].astype(np.int64)
+        hops = s.hops[slots].astype(np.int64)
+        ptr = np.zeros(slots.size + 1, np.int64)
+        np.cumsum(hops, out=ptr[1:])
+        at = np.repeat(slots << self._shift, hops) + np.arange(ptr[-1]) - np.repeat(ptr[:-1], hops)
+        return Allocation(
+            task=s.task[slots].copy(),
+            rate_bytes_per_s=s.rate[slots].copy(),
+            weight=s.flow_weight[slots].copy(),
+            ptr=ptr,
+            link=s.hop_link[at].copy(),
+            use=s.hop_use[at].copy(),
+            capacity_bytes_per_s=s.capacity.copy(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocation:
+    """Rates of the active transfers at one moment. Rate caps appear as private links after the network's links.
+
+    Attributes
+    ----------
+    task : int32 array, shape (f,)
+    rate_bytes_per_s, weight : float64 arrays, shape (f,)
+    ptr, link, use : CSR of the links crossed and the consumption per unit of rate
+    capacity_bytes_per_s : float64 array
+    """
+
+    task: Int32
+    rate_bytes_per_s: Float64
+    weight: Float64
+    ptr: Int64
+    link: Int32
+    use: Float64
+    capacity_bytes_per_s: Float64
+
+
+def _longer(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
+    grown = np.empty(size, array.dtype)
+    grown[: array.size] = array
+    return grown
+
+
+def _per_task(values: npt.ArrayLike, n: int, name: str) -> Float64:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n,):
+        raise InputError(name, f"must have one value per task ({n})", got=f"shape {array.shape}")
+    return array
+
+
+def _check_routes(graph: TaskGraph, routes: Routes, n_links: int) -> None:
+    of_task = np.asarray(routes.of_task)
+    n_routes = int(np.asarray(routes.ptr).size) - 1
+    if of_task.shape != (graph.n_tasks,):
+        raise InputError("routes", f"must name a route for each of {graph.n_tasks} tasks", got=f"shape {of_task.shape}")
+    if of_task.size and (of_task.max() >= n_routes or of_task.min() < -1):
+        raise InputError("routes", f"must be -1 or one of {n_routes} routes", got=int(of_task.max()))
+    link = np.asarray(routes.link)
+    if link.size and (link.min() < 0 or link.max() >= n_links):
+        raise InputError("routes", f"must use links 0..{n_links - 1}", got=int(link.max() if link.max() >= n_links else link.min()))
+    latency = np.asarray(routes.latency_s)
+    if latency.shape != (n_routes,) or not ((latency >= 0) & np.isfinite(latency)).all():
+        raise InputError("routes", "must have one finite latency of 0 or more seconds each")
+    if routes.use is not None:
+        use = np.asarray(routes.use)
+        if use.shape != link.shape or not ((use > 0) & np.isfinite(use)).all():
+            raise InputError("routes", "must have one finite consumption above 0 per hop")
+    empty = np.flatnonzero((np.diff(routes.ptr) == 0)[of_task[of_task >= 0]]) if n_routes else np.empty(0)
+    if empty.size:
+        raise InputError("routes", "must have at least one link; a transfer that stays on its host has route -1")
+    moved = np.flatnonzero((of_task >= 0) & (graph.kind == DELAY))
+    if moved.size:
+        raise InputError(f"task {moved[0]}", "a delay has no route")
+
+
+def _check_changes(changes: CapacityChanges, n_links: int) -> None:
+    times, links, capacity = (np.asarray(a) for a in (changes.time_s, changes.link, changes.capacity_bytes_per_s))
+    if not times.shape == links.shape == capacity.shape:
+        raise InputError("capacity changes", "need one time, link and capacity each")
+    if times.size == 0:
+        return
+    if not (np.isfinite(times) & (times >= 0)).all() or (np.diff(times) < 0).any():
+        raise InputError("capacity changes", "times must be finite, 0 or more, and sorted")
+    if links.min() < 0 or links.max() >= n_links:
+        raise InputError("capacity changes", f"links must be 0..{n_links - 1}", got=int(links.max()))
+    if not (capacity >= 0).all():
+        raise InputError("capacity changes", "capacities must be 0 or more bytes per second", got=float(capacity.min()))
+
+
