@@ -1,1 +1,26 @@
-"""(to be written)"""
+"""Routing: from pairs of hosts to paths of links, all pairs in one call.
+
+>>> from netsim.routing import default_routing, paths
+>>> from netsim.topologies import dragonfly
+>>> net = dragonfly(p=2, a=4, h=2)
+>>> default_routing(net), paths(net, [0, 3], [5, 3]).hops.tolist()
+('minimal', [3, 0])
+"""
+
+from __future__ import annotations
+
+from netsim.routing.algorithms import minimal
+from netsim.routing.pathset import Paths, check_paths, link_loads, path_latency
+from netsim.routing.registry import Routing, default_routing, paths, routings
+
+__all__ = [
+    "Paths",
+    "Routing",
+    "check_paths",
+    "default_routing",
+    "link_loads",
+    "minimal",
+    "path_latency",
+    "paths",
+    "routings",
+]

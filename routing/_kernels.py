@@ -1,0 +1,125 @@
+"""Compiled loops of the routings that search the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.core.arrays import Int32, Int64, UInt8
+from netsim.core.jit import kernel
+
+
+@kernel
+def mix(word: int) -> int:
+    """Scramble 32 bits (two xor-shift-multiply rounds); every product stays below 2**63, so JIT and Python agree."""
+    word = ((word ^ (word >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    word = ((word ^ (word >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    return word ^ (word >> 16)
+
+
+@kernel
+def shortest(
+    in_ptr: Int64,
+    in_link: Int64,
+    out_ptr: Int64,
+    out_link: Int64,
+    link_src: Int32,
+    link_dst: Int32,
+    transit: UInt8,
+    root: Int64,
+    pair_ptr: Int64,
+    start: Int64,
+    word: Int64,
+    salt: Int64,
+    spread: bool,
+) -> tuple[Int64, Int32]:
+    """Shortest paths to each root for its pairs: a breadth-first search from the root, then one walk per pair.
+
+    Parameters
+    ----------
+    in_ptr, in_link, out_ptr, out_link : int64
+        Links by destination and by source vertex, ascending within a vertex. Links out of vertices that neither start
+        a path nor forward may be left out of the first.
+    link_src, link_dst : int32, shape (n_links,)
+    transit : uint8, shape (n_vertices,)
+        Vertices that forward.
+    root, pair_ptr : int64, shape (n_roots,) and (n_roots + 1,)
+        Pairs ``pair_ptr[r] .. pair_ptr[r + 1] - 1`` end at vertex ``root[r]``.
+    start : int64, shape (n_pairs,)
+        Vertex where each pair starts.
+    word, salt : int64, shape (n_pairs,) and (n_vertices,)
+        32-bit hashes of the pair and of the vertex; read only if ``spread``.
+    spread : bool
+        False: take the link with the lowest number. True: take one of the shortest next links by the hash.
+
+    Returns
+    -------
+    hops : int64, shape (n_pairs,)
+        Links of each path; -1 where there is none.
+    link : int32, shape (sum of hops,)
+        Paths one after the other.
+
+    Notes
+    -----
+    Time O(n_roots * n_links + total hops * degree), memory O(n_vertices + total hops).
+    """
+    n = transit.size
+    hops = np.empty(start.size, np.int64)
+    link = np.empty(max(4 * start.size, 16), np.int32)
+    filled = 0
+    distance = np.full(n, -1, np.int64)
+    queue = np.empty(n, np.int64)
+    wanted = np.full(n, -1, np.int64)
+    for r in range(root.size):
+        end = root[r]
+        missing = 0
+        for i in range(pair_ptr[r], pair_ptr[r + 1]):
+            if start[i] != end and wanted[start[i]] != r:
+                wanted[start[i]] = r
+                missing += 1
+        head, tail = 0, 1
+        queue[0] = end
+        distance[end] = 0
+        while head < tail and missing > 0:
+            v = queue[head]
+            head += 1
+            if v != end and transit[v] == 0:
+                continue
+            for at in range(in_ptr[v], in_ptr[v + 1]):
+                u = link_src[in_link[at]]
+                if distance[u] < 0:
+                    distance[u] = distance[v] + 1
+                    queue[tail] = u
+                    tail += 1
+                    if wanted[u] == r:
+                        missing -= 1
+        for i in range(pair_ptr[r], pair_ptr[r + 1]):
+            v = start[i]
+            length = distance[v]
+            hops[i] = length
+            if length < 0:
+                continue
+            if filled + length > link.size:
+                bigger = np.empty(2 * (filled + length), np.int32)
+                bigger[:filled] = link[:filled]
+                link = bigger
+            for left in range(length - 1, -1, -1):
+                choice = 0
+                if spread:
+                    count = 0
+                    for at in range(out_ptr[v], out_ptr[v + 1]):
+                        u = link_dst[out_link[at]]
+                        if distance[u] == left and (u == end or transit[u] != 0):
+                            count += 1
+                    choice = mix(word[i] ^ salt[v]) % count
+                for at in range(out_ptr[v], out_ptr[v + 1]):
+                    u = link_dst[out_link[at]]
+                    if distance[u] == left and (u == end or transit[u] != 0):
+                        if choice == 0:
+                            link[filled] = out_link[at]
+                            filled += 1
+                            v = u
+                            break
+                        choice -= 1
+        for at in range(tail):
+            distance[queue[at]] = -1
+    return hops, link[:filled].copy()
