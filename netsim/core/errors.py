@@ -9,7 +9,7 @@ netsim.core.errors.InputError: link 3: capacity must be positive, got -1.0; writ
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 __all__ = ["InputError", "NetsimError", "StuckError", "closest"]
 
@@ -71,9 +71,16 @@ class InputError(NetsimError):
 
 
 class StuckError(NetsimError):
-    """A run that cannot finish: work is left and no event will ever release it."""
+    """A run that cannot finish: work is left and no event will ever release it.
+
+    Attributes
+    ----------
+    report : sequence of str
+        One line for each thing that waits, and what for.
+    """
 
     exit_code = 3
+    report: Sequence[str] = ()
 
 
 def closest(name: str, valid: Iterable[str]) -> str:

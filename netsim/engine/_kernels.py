@@ -788,3 +788,20 @@ def settle_counts(s, now):
     for link in range(s.used.size):
         if s.used[link] > 0.0:
             _count(s, link, now)
+
+
+@kernel
+def critical_chain(critical, last):
+    """Tasks on the chain of releases that ends in ``last``, earliest first. O(length)."""
+    n = 0
+    task = last
+    while task >= 0:
+        n += 1
+        task = critical[task]
+    chain = np.empty(n, np.int64)
+    task = last
+    while task >= 0:
+        n -= 1
+        chain[n] = task
+        task = critical[task]
+    return chain

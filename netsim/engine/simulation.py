@@ -14,7 +14,7 @@ from netsim.core.errors import InputError
 from netsim.engine import _kernels as k
 from netsim.traffic.taskgraph import DELAY, TaskGraph
 
-__all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation"]
+__all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation", "critical_path"]
 
 # Stands for an infinite capacity inside the solver: a transfer of 1e15 bytes takes 1e-15 s, which rounds to nothing on any clock
 # above 10 s, while sums and differences stay finite (inf - inf would not).
@@ -116,6 +116,17 @@ class EngineResult:
     def makespan_s(self) -> float:
         """Time of the last end of a task in seconds; 0 for an empty graph."""
         return float(np.nanmax(self.end_s)) if self.end_s.size and not np.isnan(self.end_s).all() else 0.0
+
+
+def critical_path(result: EngineResult) -> Int64:
+    """Tasks on the critical path, earliest first: the task that ended last, the one that released it, and so on.
+
+    Where several tasks released a later one at the same moment, the one handled last is taken.
+    """
+    if result.end_s.size == 0 or np.isnan(result.end_s).all():
+        return np.empty(0, np.int64)
+    path: Int64 = k.critical_chain(result.critical, int(np.nanargmax(result.end_s)))
+    return path
 
 
 class Simulation:

@@ -1,0 +1,468 @@
+"""What scripts call: ``replay`` a trace on a topology, ``simulate`` a task graph."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+import netsim
+from netsim.core.arrays import Float64, Int32
+from netsim.core.errors import InputError, StuckError
+from netsim.core.units import format_bytes
+from netsim.engine import CapacityChanges, EngineResult, Progress, Routes, Simulation
+from netsim.jobs import Placement, place
+from netsim.results import Result
+from netsim.results.summary import summarise
+from netsim.results.tables import flow_table, link_table, op_table, rank_table
+from netsim.routing import Paths, default_routing, path_latency
+from netsim.routing import paths as route_paths
+from netsim.topologies import Topology, build, topologies
+from netsim.traces import Trace, read_trace
+from netsim.traffic import Lowered, Protocol, lower
+from netsim.traffic.taskgraph import DELAY, TRANSFER, TaskGraph
+
+if TYPE_CHECKING:
+    Collectives = str | Mapping[str, str]
+
+__all__ = ["Progress", "replay", "resolve_topology", "simulate"]
+
+DEFAULT_BINS = 200
+
+
+def resolve_topology(topology: Topology | str, *, n_hosts: int, params: Mapping[str, object] | None = None) -> Topology:
+    """A topology from an object, a name (sized to hold ``n_hosts`` unless parameters are given) or a file.
+
+    Parameters
+    ----------
+    topology : Topology or str
+        A registered name such as ``"dragonfly"``, or the path of an edge list or graph file.
+    n_hosts : int
+        Hosts needed.
+    params : mapping, optional
+        Parameters of the generator, as values or as text.
+
+    Examples
+    --------
+    >>> resolve_topology("dragonfly", n_hosts=64).n_hosts
+    72
+    """
+    if isinstance(topology, Topology):
+        if params:
+            raise InputError("topology parameters", "go with a topology given by name", got=", ".join(params))
+        return topology
+    from netsim.topologies import from_file, is_topology_file
+
+    if topology not in topologies and is_topology_file(topology):
+        return from_file(topology, **dict(params or {}))  # type: ignore[arg-type]
+    return build(topology, n_hosts=max(n_hosts, 1), **dict(params or {}))
+
+
+def replay(
+    trace: Trace | str | PathLike[str],
+    *,
+    topology: Topology | str = "dragonfly",
+    topology_params: Mapping[str, object] | None = None,
+    routing: str | None = None,
+    placement: str | Placement = "linear",
+    ranks_per_host: int = 1,
+    protocol: Protocol | None = None,
+    collectives: Collectives = "mpich",
+    gaps: Literal["auto", "recorded", "none"] = "auto",
+    compute_scale: float = 1.0,
+    flops_per_s: float | None = None,
+    latency_mode: Literal["tail", "head"] = "tail",
+    local_bytes_per_s: float = np.inf,
+    allow_incomplete: bool = False,
+    changes: CapacityChanges | None = None,
+    seed: int = 0,
+    bins: int = DEFAULT_BINS,
+    progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Replay a trace on a network: how long, what bound it, which links were full, which ranks waited.
+
+    Parameters
+    ----------
+    trace : Trace or path
+        Any of the profiles ``ops``, ``flows``, ``matrix``.
+    topology : Topology or str
+        An object, a registered name, or a graph file. A name without parameters is sized to the trace: the smallest balanced
+        instance that holds its ranks.
+    topology_params : mapping, optional
+        Parameters for a topology given by name.
+    routing : str, optional
+        Registered routing; by default that of the topology's family.
+    placement, ranks_per_host
+        Where ranks run: see `netsim.jobs.place`.
+    protocol : Protocol, optional
+        Eager threshold, overheads, rendezvous.
+    collectives : str or mapping of str to str
+        A selection rule set (``"mpich"``, ``"openmpi"``, ``"nccl"``) or an algorithm per operation.
+    gaps, compute_scale, flops_per_s
+        Local work between calls: as recorded, scaled, or none: see `netsim.traffic.lower`.
+    latency_mode : {"tail", "head"}
+        Path latency after the last byte has left, or before the first.
+    local_bytes_per_s : float
+        Speed of transfers between ranks of one host, in bytes/s; inf: they take no time.
+    allow_incomplete : bool
+        Drop calls that some ranks lack instead of refusing the trace; they are counted.
+    changes : CapacityChanges, optional
+        Links that change capacity during the run.
+    seed : int
+        For random placement and hashed routing.
+    bins : int
+        Time bins of the ``links`` table at most.
+    progress : callable, optional
+        Called with a `Progress` from time to time.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    InputError
+        Something in the input cannot be used.
+    StuckError
+        The run cannot finish; its ``report`` says which rank waits for what.
+
+    Examples
+    --------
+    One message of 1 MB between two hosts of a 100 Gb/s star with 1 us per link: 80 us on the wire, 2 us of latency.
+
+    >>> import netsim as ns
+    >>> trace = ns.Trace.from_rows(n_ranks=2, rows=[
+    ...     {"rank": 0, "op": "send", "peer": 1, "bytes": 10**6}, {"rank": 1, "op": "recv", "peer": 0, "bytes": 10**6}])
+    >>> result = ns.replay(trace, topology=ns.topologies.star(n=2, latency="1us"), protocol=ns.traffic.Protocol.ideal())
+    >>> round(result.makespan_s * 1e6, 6)
+    82.0
+    """
+    begin = time.perf_counter()
+    if not isinstance(trace, Trace):
+        trace = read_trace(trace)
+    protocol = protocol or Protocol()
+    if ranks_per_host < 1:
+        raise InputError("ranks per host", "must be 1 or more", got=ranks_per_host)
+    network = resolve_topology(topology, n_hosts=-(-trace.n_ranks // ranks_per_host), params=topology_params)
+    where = place(placement, n_ranks=trace.n_ranks, topology=network, ranks_per_host=ranks_per_host, seed=seed)
+    lowered = lower(
+        trace,
+        protocol=protocol,
+        collectives=collectives,
+        gaps=gaps,
+        compute_scale=compute_scale,
+        flops_per_s=flops_per_s,
+        allow_incomplete=allow_incomplete,
+    )
+    run = _run(
+        lowered.graph,
+        topology=network,
+        routing=routing,
+        placement=where,
+        per_flow_labels=trace.profile == "flows",
+        latency_mode=latency_mode,
+        local_bytes_per_s=local_bytes_per_s,
+        changes=changes,
+        seed=seed,
+        bins=bins,
+        progress=progress,
+    )
+    if run.engine.status == "stuck":
+        raise _stuck(run, lowered, trace)
+    provenance = _provenance(run, seed=seed)
+    provenance["trace"] = {
+        "sha256": trace.content_hash,
+        "profile": trace.profile,
+        "rows": trace.n_rows,
+        "ranks": trace.n_ranks,
+        "source": dict(trace.meta.source),
+        "complete": trace.meta.complete,
+    }
+    provenance["lowering"] = {
+        "protocol": asdict(protocol),
+        "collectives": collectives if isinstance(collectives, str) else dict(collectives),
+        "gaps": gaps,
+        "compute_scale": compute_scale,
+        "flops_per_s": flops_per_s,
+        "allow_incomplete": allow_incomplete,
+    }
+    notes = [*trace.meta.notes, *(str(note) for note in lowered.notes)]
+    return _result(run, begin=begin, provenance=provenance, trace=trace, lowered=lowered, notes=notes)
+
+
+def simulate(
+    graph: TaskGraph,
+    *,
+    topology: Topology,
+    routing: str | None = None,
+    placement: str | Placement = "linear",
+    ranks_per_host: int = 1,
+    latency_mode: Literal["tail", "head"] = "tail",
+    local_bytes_per_s: float = np.inf,
+    changes: CapacityChanges | None = None,
+    seed: int = 0,
+    bins: int = DEFAULT_BINS,
+    progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Run a task graph on a topology; the parameters are those of `replay`.
+
+    Examples
+    --------
+    >>> import netsim as ns
+    >>> from netsim.traffic.taskgraph import GraphBuilder
+    >>> build = GraphBuilder(n_ranks=2)
+    >>> _ = build.transfer(source=0, destination=1, size_bytes=12.5e6)
+    >>> ns.simulate(build.graph(), topology=ns.topologies.star(n=2, latency=0.0)).makespan_s
+    0.001
+    """
+    begin = time.perf_counter()
+    where = place(placement, n_ranks=graph.n_ranks, topology=topology, ranks_per_host=ranks_per_host, seed=seed)
+    run = _run(
+        graph,
+        topology=topology,
+        routing=routing,
+        placement=where,
+        per_flow_labels=False,
+        latency_mode=latency_mode,
+        local_bytes_per_s=local_bytes_per_s,
+        changes=changes,
+        seed=seed,
+        bins=bins,
+        progress=progress,
+    )
+    if run.engine.status == "stuck":
+        raise _stuck(run, None, None)
+    return _result(run, begin=begin, provenance=_provenance(run, seed=seed), trace=None, lowered=None, notes=[])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    graph: TaskGraph
+    topology: Topology
+    routing: str
+    placement: Placement
+    routes: Routes
+    engine: EngineResult
+    latency_mode: str
+    local_bytes_per_s: float
+
+
+def _run(
+    graph: TaskGraph,
+    *,
+    topology: Topology,
+    routing: str | None,
+    placement: Placement,
+    per_flow_labels: bool,
+    latency_mode: str,
+    local_bytes_per_s: float,
+    changes: CapacityChanges | None,
+    seed: int,
+    bins: int,
+    progress: Callable[[Progress], None] | None,
+) -> _Run:
+    name = routing or default_routing(topology)
+    routes = _routes(graph, topology, name, placement.host, seed=seed, per_flow_labels=per_flow_labels)
+    engine = Simulation(
+        graph=graph,
+        routes=routes,
+        capacity_bytes_per_s=topology.link_capacity_bytes_per_s,
+        latency_mode=latency_mode,
+        local_bytes_per_s=local_bytes_per_s,
+        changes=changes,
+        bins=bins,
+    ).run(progress=progress)
+    return _Run(
+        graph=graph,
+        topology=topology,
+        routing=name,
+        placement=placement,
+        routes=routes,
+        engine=engine,
+        latency_mode=latency_mode,
+        local_bytes_per_s=local_bytes_per_s,
+    )
+
+
+def _routes(
+    graph: TaskGraph, topology: Topology, routing: str, host: Int32, *, seed: int, per_flow_labels: bool
+) -> Routes:
+    """One route per pair of ranks (per transfer for flow lists), none for transfers that stay on their host."""
+    transfer = np.flatnonzero(graph.kind == TRANSFER)
+    src, dst = graph.rank[transfer].astype(np.int64), graph.peer[transfer].astype(np.int64)
+    away = host[src] != host[dst]
+    transfer, src, dst = transfer[away], src[away], dst[away]
+    of_task = np.full(graph.n_tasks, -1, np.int32)
+    if per_flow_labels:
+        label = graph.op[transfer]
+        of_task[transfer] = np.arange(transfer.size)
+    else:
+        # One label per pair of ranks: MPI and NCCL keep one connection per pair, so all its messages hash alike.
+        label, row = np.unique(src * graph.n_ranks + dst, return_inverse=True)
+        src, dst = label // graph.n_ranks, label % graph.n_ranks
+        of_task[transfer] = row
+    found: Paths = route_paths(topology, host[src], host[dst], routing=routing, flow=label, seed=seed)
+    return Routes(of_task=of_task, ptr=found.ptr, link=found.link, latency_s=path_latency(topology, found))
+
+
+def _provenance(run: _Run, *, seed: int) -> dict[str, Any]:
+    import numba
+    import pyarrow as pa
+
+    return {
+        "netsim": netsim.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "pyarrow": pa.__version__,
+        "topology": {
+            "family": run.topology.family,
+            "params": {key: _plain(value) for key, value in run.topology.params.items()},
+            "sha256": run.topology.content_hash,
+            "hosts": run.topology.n_hosts,
+            "switches": run.topology.n_switches,
+            "links": run.topology.n_links,
+        },
+        "routing": run.routing,
+        "placement": {"name": run.placement.name, "idle_hosts": run.placement.idle_hosts(run.topology.n_hosts)},
+        "latency_mode": run.latency_mode,
+        "local_bytes_per_s": _plain(run.local_bytes_per_s),
+        "seed": seed,
+        "model": "flow level, exact max-min sharing; no packets, queues, losses or congestion control: "
+        "says nothing about tails, incast or messages far below 10 kB",
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold and read back."""
+    if isinstance(value, bool | str | int) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else str(value)
+    if isinstance(value, tuple | list | np.ndarray):
+        return [_plain(v) for v in value]
+    return _plain(value.item()) if isinstance(value, np.generic) else str(value)
+
+
+def _moments(run: _Run, lowered: Lowered | None) -> tuple[Float64, Float64]:
+    if lowered is None:
+        return np.empty(0), np.empty(0)
+    return run.engine.end_s[lowered.op_enter], run.engine.start_s[lowered.op_leave]
+
+
+def _result(
+    run: _Run,
+    *,
+    begin: float,
+    provenance: dict[str, Any],
+    trace: Trace | None,
+    lowered: Lowered | None,
+    notes: list[str],
+) -> Result:
+    graph, engine = run.graph, run.engine
+    enter, leave = _moments(run, lowered)
+    if lowered is None or trace is None or trace.profile != "ops":
+        is_compute = graph.kind == DELAY
+        in_calls = np.zeros(graph.n_ranks)
+        finish = _last_moment(graph, engine)
+    else:
+        is_compute = np.zeros(graph.n_tasks, dtype=bool)
+        is_compute[lowered.op_enter] = True
+        rank = trace.column("rank").astype(np.int64)
+        # An op entered and never left has been in the call until now.
+        span = np.where(np.isnan(enter), 0.0, np.where(np.isnan(leave), engine.now_s, leave) - enter)
+        compute_row = trace.column("op") == _compute_code()
+        in_calls = np.bincount(rank[~compute_row], weights=span[~compute_row], minlength=graph.n_ranks)
+        finish = np.full(graph.n_ranks, np.nan)
+        np.fmax.at(finish, rank, leave)
+    summary = summarise(
+        graph=graph,
+        result=engine,
+        routes=run.routes,
+        topology=run.topology,
+        host=run.placement.host,
+        is_compute=is_compute,
+        in_calls_s=in_calls,
+        finish_s=finish,
+    )
+    summary["notes"] = notes
+    tables = {
+        "ops": op_table(trace, enter, leave),
+        "flows": flow_table(graph, engine, run.routes, run.placement.host),
+        "links": link_table(run.topology, engine),
+        "ranks": rank_table(
+            graph=graph, host=run.placement.host, is_compute=is_compute, in_calls_s=in_calls, finish_s=finish
+        ),
+    }
+    engine_s = max(engine.wall_s, 1e-9)
+    wall = {
+        "engine_s": engine.wall_s,
+        "total_s": time.perf_counter() - begin,
+        "tasks_per_s": graph.n_tasks / engine_s,
+        "events_per_s": engine.counts["events"] / engine_s,
+    }
+    return Result(status=engine.status, summary=summary, tables=tables, provenance=provenance, wall=wall)
+
+
+def _compute_code() -> int:
+    from netsim.traces.schema import OP_CODE
+
+    return int(OP_CODE["compute"])
+
+
+def _last_moment(graph: TaskGraph, engine: EngineResult) -> Float64:
+    finish = np.full(graph.n_ranks, np.nan)
+    np.fmax.at(finish, graph.rank, engine.end_s)
+    np.fmax.at(finish, graph.peer, engine.end_s)
+    return finish
+
+
+def _stuck(run: _Run, lowered: Lowered | None, trace: Trace | None) -> StuckError:
+    """Say which rank waits for what: the call each unfinished rank has entered and not left."""
+    engine, graph = run.engine, run.graph
+    left = int(np.isnan(engine.end_s).sum())
+    report: list[str] = []
+    blocked = 0
+    if lowered is not None and trace is not None and trace.profile == "ops":
+        enter, leave = _moments(run, lowered)
+        inside = np.flatnonzero(~np.isnan(enter) & np.isnan(leave))
+        rank, seq = trace.column("rank"), trace.column("seq")
+        codes, names = trace.labels("op")
+        comm, peer, tag, size = (trace.column(name) for name in ("comm", "peer", "tag", "bytes"))
+        blocked = int(np.unique(rank[inside]).size)
+        for row in inside:
+            op = names[codes[row]]
+            waits = _waits_for(op, int(peer[row]), trace.comms.name[int(comm[row])])
+            report.append(
+                f"rank {rank[row]}, op {seq[row]} {op}, communicator {trace.comms.name[int(comm[row])]}, peer "
+                f"{peer[row] if peer[row] >= 0 else '-'}, tag {tag[row] if tag[row] >= 0 else '-'}, {format_bytes(float(size[row]))}: {waits}"
+            )
+    else:
+        for task in np.flatnonzero(np.isnan(engine.end_s))[:50]:
+            what = "transfer" if graph.kind[task] == TRANSFER else "delay"
+            begun = "crosses a link of capacity 0" if not np.isnan(engine.start_s[task]) else "waits for tasks that never ended"
+            report.append(f"task {task}, {what}, rank {graph.rank[task]} to {graph.peer[task]}: {begun}")
+        blocked = int(np.unique(graph.rank[np.isnan(engine.end_s)]).size)
+    error = StuckError(
+        "replay" if lowered is not None else "simulation",
+        f"cannot finish: at {engine.now_s:.9g} s nothing more can happen",
+        got=f"{left} of {graph.n_tasks} tasks not done, {blocked} ranks waiting",
+        remedy="the report names what each rank waits for",
+    )
+    error.report = report
+    return error
+
+
+def _waits_for(op: str, peer: int, comm: str) -> str:
+    if op == "recv":
+        return f"waits for a message from rank {peer}" if peer >= 0 else "waits for a message"
+    if op == "send":
+        return f"waits for rank {peer} to receive"
+    if op in ("wait", "test"):
+        return "waits for requests that never complete"
+    return f"waits for the other members of {comm}"
