@@ -20,7 +20,9 @@ __all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation"
 # above 10 s, while sums and differences stay finite (inf - inf would not).
 UNLIMITED = 1e30
 
-BATCHES_PER_CALL = 20_000
+# Batches of events in the first call of the compiled loop, and how long a call may take.
+FIRST_BATCHES = 256
+CALL_S = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -362,25 +364,31 @@ class Simulation:
         self,
         *,
         progress: Callable[[Progress], None] | None = None,
-        batches_per_call: int = BATCHES_PER_CALL,
+        batches_per_call: int | None = None,
     ) -> EngineResult:
         """Run to the end, or until Ctrl-C, which gives a result marked ``"interrupted"``.
 
         Parameters
         ----------
         progress : callable, optional
-            Called with a `Progress` after every ``batches_per_call`` batches of events.
-        batches_per_call : int
+            Called with a `Progress` between calls of the compiled loop.
+        batches_per_call : int, optional
+            Batches of events per call of the compiled loop; by default as many as take about a tenth of a second, so that Ctrl-C
+            is answered soon. The results do not depend on it.
 
         Returns
         -------
         EngineResult
         """
         status = "running"
+        batches = batches_per_call or FIRST_BATCHES
         begin = time.perf_counter()
         try:
             while status == "running":
-                status = self.step(batches_per_call)
+                called = time.perf_counter()
+                status = self.step(batches)
+                if batches_per_call is None:
+                    batches = batches * 2 if time.perf_counter() - called < CALL_S else max(1, batches // 2)
                 if progress is not None:
                     progress(self._progress(time.perf_counter() - begin))
         except KeyboardInterrupt:

@@ -1,0 +1,6 @@
+"""``python -m netsim``."""
+
+from netsim.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""What there is to choose from, what an algorithm does, and whether this machine is ready."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from netsim.cli.options import SIZE
+
+__all__ = ["collectives", "doctor", "explain", "placements", "routings", "topologies", "warmup"]
+
+
+def _first_line(thing: Any) -> str:
+    text = (getattr(thing, "__doc__", None) or "").strip()
+    return text.splitlines()[0] if text else ""
+
+
+def _list(rows: Iterable[tuple[str, str]]) -> None:
+    rows = list(rows)
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, text in rows:
+        click.echo(f"{name:<{width}}  {text}")
+
+
+@click.command()
+@click.argument("name", required=False)
+def topologies(name: str | None) -> None:
+    """List topologies, or the parameters of one."""
+    from netsim.topologies import topologies as registry
+
+    if name is None:
+        _list((n, registry[n].summary()) for n in registry)
+    else:
+        click.echo(registry[name].help())
+
+
+@click.command()
+def routings() -> None:
+    """List routings."""
+    from netsim.routing import routings as registry
+
+    _list((n, _first_line(registry[n])) for n in registry)
+
+
+@click.command()
+def placements() -> None:
+    """List placements."""
+    from netsim.jobs import placements as registry
+
+    _list((n, _first_line(registry[n])) for n in registry)
+
+
+@click.command()
+def collectives() -> None:
+    """List collective algorithms."""
+    from netsim.traffic.collectives import algorithms
+
+    _list((n, _first_line(algorithms[n])) for n in algorithms)
+
+
+@click.command()
+@click.argument("op")
+@click.option("--algo", help="Algorithm; default: what the rules would choose.")
+@click.option("-n", "members", type=int, default=8, show_default=True, help="Members of the communicator.")
+@click.option("-s", "--size", type=SIZE, default="1MiB", show_default=True, help="Size per the conventions of traces.")
+@click.option("--root", type=int, default=0, show_default=True)
+@click.option("--rules", default="mpich", show_default=True, help="Selection rules when --algo is not given.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def explain(op: str, algo: str | None, members: int, size: int, root: int, rules: str, as_json: bool) -> None:
+    """Steps, bytes per rank and formula of a collective algorithm."""
+    from netsim.traffic.collectives import explain as explain_collective
+
+    found = explain_collective(op, algorithm=algo, n=members, size_bytes=size, root=root, rules=rules)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=1))
+    else:
+        click.echo("\n".join(found.lines()))
+
+
+@click.command()
+def warmup() -> None:
+    """Compile all kernels now and keep them for later runs."""
+    import netsim as ns
+
+    trace = ns.Trace.from_rows(
+        n_ranks=2,
+        rows=[{"rank": 0, "op": "send", "peer": 1, "bytes": 10**6}, {"rank": 1, "op": "recv", "peer": 0, "bytes": 10**6}],
+    )
+    for name in ("dragonfly", "fat_tree", "torus", "star"):
+        for routing in (None, "minimal", "ecmp"):
+            ns.replay(trace, topology=ns.topologies.build(name, n_hosts=2), routing=routing)
+    click.echo("kernels are ready")
+
+
+@click.command()
+def doctor() -> None:
+    """Versions, compiled-kernel cache and the MPI found on this machine."""
+    import platform
+    import shutil
+    from importlib.metadata import PackageNotFoundError, version
+
+    import netsim
+
+    click.echo(f"netsim {netsim.__version__}, Python {platform.python_version()}, {platform.platform()}")
+    for package in ("numpy", "numba", "pyarrow", "pandas", "scipy", "networkx", "mpi4py"):
+        try:
+            click.echo(f"{package:<10} {version(package)}")
+        except PackageNotFoundError:
+            click.echo(f"{package:<10} not installed{' (only for recording: pip install netsim-eo[mpi])' if package == 'mpi4py' else ''}")
+    from netsim.engine import _kernels
+
+    cache = getattr(getattr(_kernels.advance, "stats", None), "cache_path", None)
+    click.echo(f"{'kernels':<10} cached in {cache}" if cache else f"{'kernels':<10} not cached; set NUMBA_CACHE_DIR to a writable folder")
+    for tool in ("mpicc", "mpiexec", "cc"):
+        click.echo(f"{tool:<10} {shutil.which(tool) or 'not found (only for recording)'}")

@@ -1,0 +1,109 @@
+"""Entry point: the command group, and how errors end a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+import click
+
+import netsim
+from netsim.cli.capture import capture
+from netsim.cli.catalogue import collectives, doctor, explain, placements, routings, topologies, warmup
+from netsim.cli.replay import replay
+from netsim.cli.topo import topo
+from netsim.cli.trace import trace
+from netsim.cli.validate import validate
+from netsim.core.errors import NetsimError, StuckError
+
+__all__ = ["cli", "main"]
+
+REPORT_LINES = 20
+
+
+class _Group(click.Group):
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            from netsim.core.errors import InputError, closest
+
+            raise InputError(
+                "command", "unknown name", got=repr(args[0]), remedy=closest(args[0], self.commands)
+            ) from None
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(netsim.__version__, prog_name="netsim")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Replay what applications really communicate on electrical and optical networks.
+
+    \b
+    netsim capture -o run.parquet -- mpiexec -n 8 ./program     record a run
+    netsim replay run.parquet --topo dragonfly                  and see it on a network
+    """
+
+
+for _command in (
+    replay, capture, trace, topo, explain, topologies, routings, collectives, placements, validate, doctor, warmup
+):  # fmt: skip
+    cli.add_command(_command)
+
+
+def _terminate(signum: int, frame: object) -> NoReturn:
+    # A killed run leaves its partial tables behind just as an interrupted one does.
+    raise KeyboardInterrupt
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit with its status."""
+    words = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in words[: words.index("--")] if "--" in words else "--debug" in words
+    # --debug works anywhere before a "--", not only in front of the command.
+    head = words[: words.index("--")] if "--" in words else words
+    tail = words[len(head) :]
+    clean = [word for word in head if word != "--debug"] + tail
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        status = cli.main(args=clean, prog_name="netsim", standalone_mode=False)
+        sys.stdout.flush()
+        raise SystemExit(status if isinstance(status, int) else 0)
+    except (SystemExit, click.exceptions.Exit) as stop:
+        code = stop.code if isinstance(stop, SystemExit) else stop.exit_code
+        raise SystemExit(code) from None
+    except NetsimError as error:
+        if debug:
+            raise
+        click.echo(f"netsim: error: {error}", err=True)
+        if isinstance(error, StuckError):
+            for line in error.report[:REPORT_LINES]:
+                click.echo(f"  {line}", err=True)
+            if len(error.report) > REPORT_LINES:
+                click.echo(f"  ... and {len(error.report) - REPORT_LINES} more", err=True)
+        raise SystemExit(error.exit_code) from None
+    except click.ClickException as error:
+        where = f" ({error.ctx.command_path} --help shows the options)" if getattr(error, "ctx", None) else ""
+        click.echo(f"netsim: error: {error.format_message()}{where}", err=True)
+        raise SystemExit(2) from None
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("netsim: interrupted", err=True)
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        # The reader of our output went away (| head): not an error, and nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except MemoryError:
+        if debug:
+            raise
+        click.echo("netsim: error: out of memory; use fewer ranks, a smaller trace or --bins 0", err=True)
+        raise SystemExit(1) from None
+    except Exception as error:
+        if debug:
+            raise
+        click.echo(
+            f"netsim: internal error: {type(error).__name__}: {error}; please report it with the output of --debug", err=True
+        )
+        raise SystemExit(70) from None

@@ -1,0 +1,46 @@
+"""Option types shared by commands: quantities with units, key=value lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+from netsim.core.errors import InputError
+from netsim.core.units import parse_bytes, parse_rate, parse_time
+
+__all__ = ["RATE", "SIZE", "TIME", "key_values"]
+
+
+class _Quantity(click.ParamType):
+    def __init__(self, name: str, parse: Callable[..., Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        return self._parse(value, subject=f"option {param.opts[-1]}" if param is not None else self.name)
+
+
+SIZE = _Quantity("size", parse_bytes)
+RATE = _Quantity("rate", parse_rate)
+TIME = _Quantity("time", parse_time)
+
+
+def key_values(words: Iterable[str], option: str) -> dict[str, str]:
+    """``["p=4", "a=8"]`` as a dictionary.
+
+    >>> key_values(["p=4", "a=8"], "-p")
+    {'p': '4', 'a': '8'}
+    """
+    pairs: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key or not value:
+            raise InputError(f"option {option}", "must be NAME=VALUE", got=repr(word))
+        if key in pairs:
+            raise InputError(f"option {option}", f"{key} was given twice", got=f"{pairs[key]!r} and {value!r}")
+        pairs[key] = value
+    return pairs

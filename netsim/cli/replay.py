@@ -1,0 +1,187 @@
+"""``netsim replay``: a trace on a network."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netsim.cli.options import RATE, SIZE, TIME, key_values
+
+if TYPE_CHECKING:
+    from netsim.results import Result
+    from netsim.topologies import Topology
+    from netsim.traces import Trace
+
+__all__ = ["replay"]
+
+NOTES_SHOWN = 6
+
+
+@click.command()
+@click.argument("trace", type=click.Path())
+@click.option("--topo", "topology", default="dragonfly", show_default=True, help="Registered topology or graph file.")
+@click.option("-p", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the topology; repeat for more.")
+@click.option("--routing", help="Registered routing; default: that of the topology's family.")
+@click.option("--placement", default="linear", show_default=True, help="linear, round-robin, random, or file:PATH.")
+@click.option("--ranks-per-host", type=int, default=1, show_default=True)
+@click.option(
+    "--collectives",
+    "collectives_",
+    multiple=True,
+    default=("mpich",),
+    show_default=True,
+    help="Selection rules (mpich, openmpi, nccl) and/or OP=ALGORITHM; repeat for more.",
+)
+@click.option("--eager", type=SIZE, default="16KiB", show_default=True, help="Largest message sent eagerly.")
+@click.option("--send-overhead", type=TIME, default="0.5us", show_default=True, help="Processor time per send.")
+@click.option("--recv-overhead", type=TIME, default="0.5us", show_default=True, help="Processor time per receive.")
+@click.option("--handshake/--no-handshake", default=True, show_default=True, help="Control messages of rendezvous.")
+@click.option(
+    "--gaps", type=click.Choice(["auto", "recorded", "none"]), default="auto", show_default=True,
+    help="Local work between calls; auto drops it where the recording's clock cannot be trusted.",
+)  # fmt: skip
+@click.option("--compute-scale", type=float, default=1.0, show_default=True, help="Factor on local work.")
+@click.option("--flops", type=float, help="Host speed in flop/s, for traces that record work instead of time.")
+@click.option("--latency-mode", type=click.Choice(["tail", "head"]), default="tail", show_default=True)
+@click.option("--local-rate", type=RATE, help="Speed between ranks of one host; default: no time.")
+@click.option("--allow-incomplete", is_flag=True, help="Drop (and count) calls that some ranks lack.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--bins", type=int, default=200, show_default=True, help="Time bins of the links table.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("-o", "--output", type=click.Path(), help="Write summary.json and the tables to this folder.")
+@click.option("--dry-run", is_flag=True, help="Check everything and print what would run.")
+def replay(
+    trace: str,
+    topology: str,
+    params: tuple[str, ...],
+    collectives_: tuple[str, ...],
+    eager: int,
+    send_overhead: float,
+    recv_overhead: float,
+    handshake: bool,
+    flops: float | None,
+    local_rate: float | None,
+    ranks_per_host: int,
+    as_json: bool,
+    output: str | None,
+    dry_run: bool,
+    **options: Any,
+) -> int:
+    """Replay TRACE on a network and say how long it takes, and why.
+
+    A topology named without parameters is sized to the trace: the smallest balanced instance that holds its ranks.
+    """
+    from netsim import api
+    from netsim.cli.progress import ProgressReporter
+    from netsim.core.errors import InputError
+    from netsim.results.result import probe_folder
+    from netsim.traces import read_trace
+    from netsim.traffic import Protocol
+
+    if output is not None:
+        probe_folder(output)
+    data = read_trace(trace)
+    protocol = Protocol(
+        eager_threshold_bytes=eager, send_overhead_s=send_overhead, recv_overhead_s=recv_overhead, handshake=handshake
+    )
+    if ranks_per_host < 1:
+        raise InputError("ranks per host", "must be 1 or more", got=ranks_per_host)
+    chosen = key_values(params, "-p")
+    network = api.resolve_topology(topology, n_hosts=-(-data.n_ranks // ranks_per_host), params=chosen)
+    sized = not chosen and network.family == topology.replace("-", "_")
+    if not as_json:
+        for line in _heading(trace, data, network, sized):
+            click.echo(line)
+    if dry_run:
+        return 0
+    with ProgressReporter() as reporter:
+        result = api.replay(
+            data,
+            topology=network,
+            ranks_per_host=ranks_per_host,
+            protocol=protocol,
+            collectives=_collectives(collectives_),
+            flops_per_s=flops,
+            local_bytes_per_s=float("inf") if local_rate is None else local_rate,
+            progress=reporter.update,
+            **options,
+        )
+    if output is not None:
+        result.write(output)
+    if as_json:
+        click.echo(
+            json.dumps(
+                {"status": result.status, "summary": result.summary, "provenance": result.provenance, "wall": result.wall},
+                indent=1,
+            )
+        )
+    else:
+        for line in _outcome(result, output):
+            click.echo(line)
+    return 0 if result.status == "finished" else 130
+
+
+def _collectives(words: tuple[str, ...]) -> Any:
+    from netsim.core.errors import InputError
+
+    rules = [word for word in words if "=" not in word]
+    if len(rules) > 1:
+        raise InputError("option --collectives", "takes one set of rules", got=", ".join(rules))
+    chosen = key_values([word for word in words if "=" in word], "--collectives")
+    base = rules[0] if rules else "mpich"
+    return {"rules": base, **chosen} if chosen else base
+
+
+def _heading(path: str, trace: Trace, network: Topology, sized: bool) -> list[str]:
+    from netsim.results.summary import rate_text
+
+    params = " ".join(f"{k}={_short(v)}" for k, v in network.params.items() if not k.endswith(("capacity", "latency")))
+    return [
+        f"netsim {_version()}: replay of {path}",
+        f"  {'trace':<15} {trace.profile}, {trace.n_rows:,} rows, {trace.n_ranks} ranks, sha256 {trace.content_hash[:12]}",
+        f"  {'network':<15} {network.family} {params}{' (sized to the ranks)' if sized else ''}: {network.n_hosts} hosts, "
+        f"{network.n_switches} switches, {network.n_links} links of {rate_text(network)}",
+    ]
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return "x".join(str(v) for v in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _version() -> str:
+    import netsim
+
+    return netsim.__version__
+
+
+def _outcome(result: Result, output: str | None) -> list[str]:
+    from netsim.core.units import format_bytes, format_time
+    from netsim.results.summary import screen
+
+    p = result.provenance
+    lowering = p["lowering"]
+    protocol = lowering["protocol"]
+    rules = lowering["collectives"]
+    named = rules if isinstance(rules, str) else ", ".join(f"{k}={v}" for k, v in rules.items())
+    lines = [
+        f"  {'model':<15} {p['routing']} routing, {p['placement']['name']} placement ({p['placement']['idle_hosts']} hosts idle), "
+        f"collectives {named}",
+        f"  {'':<15} eager up to {format_bytes(protocol['eager_threshold_bytes'])}, overheads "
+        f"{format_time(protocol['send_overhead_s'])} + {format_time(protocol['recv_overhead_s'])}, latency {p['latency_mode']}, "
+        f"seed {p['seed']}",
+        *screen(result.summary, p, result.wall, result.status),
+    ]
+    notes = result.summary["notes"]
+    for i, note in enumerate(notes[:NOTES_SHOWN]):
+        lines.append(f"  {'notes' if i == 0 else '':<15} {note}")
+    if len(notes) > NOTES_SHOWN:
+        lines.append(f"  {'':<15} ... and {len(notes) - NOTES_SHOWN} more (--json shows all)")
+    lines.append(f"  {'not modelled':<15} packets, queues, loss, congestion control: no word on tails or incast")
+    if output is not None:
+        partial = "" if result.status == "finished" else f", marked {result.status}"
+        lines.append(f"  {'written':<15} {output} (ops, flows, links, ranks, summary.json{partial})")
+    return lines

@@ -1,0 +1,33 @@
+"""``netsim topo``: describe networks."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from netsim.cli.options import key_values
+
+__all__ = ["topo"]
+
+
+@click.group()
+def topo() -> None:
+    """Describe networks."""
+
+
+@topo.command()
+@click.argument("name")
+@click.option("-p", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the generator; repeat for more.")
+@click.option("--hosts", type=int, help="Without parameters: smallest balanced instance that holds so many hosts.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def describe(name: str, params: tuple[str, ...], hosts: int | None, as_json: bool) -> None:
+    """Counts, ports, distances and bisection of a topology by NAME or from a file."""
+    from netsim.api import resolve_topology
+    from netsim.topologies import describe as describe_topology
+
+    found = describe_topology(resolve_topology(name, n_hosts=hosts or 1, params=key_values(params, "-p")))
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=1))
+    else:
+        click.echo("\n".join(found.lines()))

@@ -1,0 +1,43 @@
+"""``netsim trace``: look at traces and check them."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+__all__ = ["trace"]
+
+
+@click.group()
+def trace() -> None:
+    """Look at traces and check them."""
+
+
+@trace.command()
+@click.argument("path", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def info(path: str, as_json: bool) -> None:
+    """Who talked to whom: ranks, calls, bytes, phases, integrity."""
+    from netsim.traces import describe_trace, read_trace
+
+    found = describe_trace(read_trace(path))
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=1))
+    else:
+        click.echo("\n".join(found.lines()))
+
+
+@trace.command()
+@click.argument("path", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def check(path: str, as_json: bool) -> int:
+    """Integrity: collectives complete, sends equal receives, clocks monotone. Exit status 1 when something is wrong."""
+    from netsim.traces import check_trace, read_trace
+
+    report = check_trace(read_trace(path))
+    if as_json:
+        click.echo(json.dumps(report.to_dict(), indent=1))
+    else:
+        click.echo("\n".join(report.lines()))
+    return 0 if report.ok else 1
