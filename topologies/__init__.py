@@ -8,8 +8,29 @@ True
 from __future__ import annotations
 
 from netsim.topologies.dragonflies import dragonfly
+from netsim.topologies.files import from_file
 from netsim.topologies.generators import Generator, Parameter, build, generator, topologies
+from netsim.topologies.graphs import from_networkx, to_networkx
+from netsim.topologies.grids import mesh, torus
 from netsim.topologies.stars import star
 from netsim.topologies.topology import Topology
+from netsim.topologies.trees import fat_tree, k_ary_n_tree, xgft
 
-__all__ = ["Generator", "Parameter", "Topology", "build", "dragonfly", "generator", "star", "topologies"]
+__all__ = [
+    "Generator",
+    "Parameter",
+    "Topology",
+    "build",
+    "dragonfly",
+    "fat_tree",
+    "from_file",
+    "from_networkx",
+    "generator",
+    "k_ary_n_tree",
+    "mesh",
+    "star",
+    "to_networkx",
+    "topologies",
+    "torus",
+    "xgft",
+]

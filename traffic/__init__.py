@@ -1,1 +1,40 @@
-"""(to be written)"""
+"""Traffic: from traces to the tasks that replay them, with message protocols and collective algorithms.
+
+Names load on first use, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from netsim.traffic.lowering import Lowered, lower
+    from netsim.traffic.messages import Messages
+    from netsim.traffic.notes import Note
+    from netsim.traffic.protocol import Protocol
+    from netsim.traffic.taskgraph import GraphBuilder, TaskGraph
+
+_NAMES = {
+    "GraphBuilder": "taskgraph",
+    "Lowered": "lowering",
+    "Messages": "messages",
+    "Note": "notes",
+    "Protocol": "protocol",
+    "TaskGraph": "taskgraph",
+    "lower": "lowering",
+}
+
+__all__ = ["GraphBuilder", "Lowered", "Messages", "Note", "Protocol", "TaskGraph", "collectives", "lower"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"netsim.traffic.{_NAMES[name]}"), name)
+    if name == "collectives":
+        return importlib.import_module("netsim.traffic.collectives")
+    raise AttributeError(f"module 'netsim.traffic' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -357,6 +357,9 @@ def _into_play(s, slot, shift):
         s.fixed[link] -= s.hop_use[h] * rate
         s.play_weight[link] += s.hop_use[h] * weight
         s.play_count[link] += 1
+        if s.play_count[link] == s.members[link]:
+            # Nothing fixed is left: without this a dark link (capacity 0) would hand out the rounding error of the sum.
+            s.fixed[link] = 0.0
         s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], _key(s, link), link)
 
 
@@ -543,7 +546,9 @@ def _apply(s, now, shift):
         first = s.play[i] << shift
         for h in range(first, first + s.hops[s.play[i]]):
             other = s.hop_link[h]
-            if s.updates[other] >= 64 + 4 * s.members[other]:
+            if s.capacity[other] == 0.0:
+                s.used[other] = 0.0
+            elif s.updates[other] >= 64 + 4 * s.members[other]:
                 s.updates[other] = 0
                 total = 0.0
                 base = s.member_base[other]
