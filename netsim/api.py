@@ -368,7 +368,7 @@ def _result(
     enter, leave = _moments(run, lowered)
     if lowered is None or trace is None or trace.profile != "ops":
         is_compute = graph.kind == DELAY
-        in_calls = np.zeros(graph.n_ranks)
+        in_calls: Float64 = np.zeros(graph.n_ranks)
         finish = _last_moment(graph, engine)
     else:
         is_compute = np.zeros(graph.n_tasks, dtype=bool)
@@ -377,7 +377,9 @@ def _result(
         # An op entered and never left has been in the call until now.
         span = np.where(np.isnan(enter), 0.0, np.where(np.isnan(leave), engine.now_s, leave) - enter)
         compute_row = trace.column("op") == _compute_code()
-        in_calls = np.bincount(rank[~compute_row], weights=span[~compute_row], minlength=graph.n_ranks)
+        in_calls = np.bincount(rank[~compute_row], weights=span[~compute_row], minlength=graph.n_ranks).astype(
+            np.float64
+        )
         finish = np.full(graph.n_ranks, np.nan)
         np.fmax.at(finish, rank, leave)
     summary = summarise(
@@ -445,7 +447,11 @@ def _stuck(run: _Run, lowered: Lowered | None, trace: Trace | None) -> StuckErro
     else:
         for task in np.flatnonzero(np.isnan(engine.end_s))[:50]:
             what = "transfer" if graph.kind[task] == TRANSFER else "delay"
-            begun = "crosses a link of capacity 0" if not np.isnan(engine.start_s[task]) else "waits for tasks that never ended"
+            begun = (
+                "crosses a link of capacity 0"
+                if not np.isnan(engine.start_s[task])
+                else "waits for tasks that never ended"
+            )
             report.append(f"task {task}, {what}, rank {graph.rank[task]} to {graph.peer[task]}: {begun}")
         blocked = int(np.unique(graph.rank[np.isnan(engine.end_s)]).size)
     error = StuckError(

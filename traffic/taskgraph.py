@@ -11,6 +11,7 @@ after the drain). An edge says which moment of the earlier task the later one wa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -174,8 +175,8 @@ class GraphBuilder:
 
     def graph(self) -> TaskGraph:
         """The finished graph."""
-        task = list(zip(*self._tasks, strict=True)) if self._tasks else [[], [], [], [], []]
-        edge = list(zip(*self._edges, strict=True)) if self._edges else [[], [], []]
+        task: list[tuple[Any, ...]] = list(zip(*self._tasks, strict=True)) if self._tasks else [()] * 5
+        edge: list[tuple[Any, ...]] = list(zip(*self._edges, strict=True)) if self._edges else [()] * 3
         return TaskGraph.from_edges(
             n_ranks=self._n_ranks,
             kind=np.array(task[0], dtype=np.uint8),

@@ -87,7 +87,10 @@ def warmup() -> None:
 
     trace = ns.Trace.from_rows(
         n_ranks=2,
-        rows=[{"rank": 0, "op": "send", "peer": 1, "bytes": 10**6}, {"rank": 1, "op": "recv", "peer": 0, "bytes": 10**6}],
+        rows=[
+            {"rank": 0, "op": "send", "peer": 1, "bytes": 10**6},
+            {"rank": 1, "op": "recv", "peer": 0, "bytes": 10**6},
+        ],
     )
     for name in ("dragonfly", "fat_tree", "torus", "star"):
         for routing in (None, "minimal", "ecmp"):
@@ -109,10 +112,16 @@ def doctor() -> None:
         try:
             click.echo(f"{package:<10} {version(package)}")
         except PackageNotFoundError:
-            click.echo(f"{package:<10} not installed{' (only for recording: pip install netsim-eo[mpi])' if package == 'mpi4py' else ''}")
+            click.echo(
+                f"{package:<10} not installed{' (only for recording: pip install netsim-eo[mpi])' if package == 'mpi4py' else ''}"
+            )
     from netsim.engine import _kernels
 
     cache = getattr(getattr(_kernels.advance, "stats", None), "cache_path", None)
-    click.echo(f"{'kernels':<10} cached in {cache}" if cache else f"{'kernels':<10} not cached; set NUMBA_CACHE_DIR to a writable folder")
+    click.echo(
+        f"{'kernels':<10} cached in {cache}"
+        if cache
+        else f"{'kernels':<10} not cached; set NUMBA_CACHE_DIR to a writable folder"
+    )
     for tool in ("mpicc", "mpiexec", "cc"):
         click.echo(f"{tool:<10} {shutil.which(tool) or 'not found (only for recording)'}")

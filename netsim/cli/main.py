@@ -85,7 +85,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
                 click.echo(f"  ... and {len(error.report) - REPORT_LINES} more", err=True)
         raise SystemExit(error.exit_code) from None
     except click.ClickException as error:
-        where = f" ({error.ctx.command_path} --help shows the options)" if getattr(error, "ctx", None) else ""
+        context = getattr(error, "ctx", None)
+        where = f" ({context.command_path} --help shows the options)" if context else ""
         click.echo(f"netsim: error: {error.format_message()}{where}", err=True)
         raise SystemExit(2) from None
     except (KeyboardInterrupt, click.Abort):
@@ -104,6 +105,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         if debug:
             raise
         click.echo(
-            f"netsim: internal error: {type(error).__name__}: {error}; please report it with the output of --debug", err=True
+            f"netsim: internal error: {type(error).__name__}: {error}; please report it with the output of --debug",
+            err=True,
         )
         raise SystemExit(70) from None

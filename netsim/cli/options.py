@@ -13,7 +13,7 @@ from netsim.core.units import parse_bytes, parse_rate, parse_time
 __all__ = ["RATE", "SIZE", "TIME", "key_values"]
 
 
-class _Quantity(click.ParamType):
+class _Quantity(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     def __init__(self, name: str, parse: Callable[..., Any]) -> None:
         self.name = name
         self._parse = parse

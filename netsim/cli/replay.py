@@ -113,7 +113,12 @@ def replay(
     if as_json:
         click.echo(
             json.dumps(
-                {"status": result.status, "summary": result.summary, "provenance": result.provenance, "wall": result.wall},
+                {
+                    "status": result.status,
+                    "summary": result.summary,
+                    "provenance": result.provenance,
+                    "wall": result.wall,
+                },
                 indent=1,
             )
         )

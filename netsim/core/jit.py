@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numba
 from numba.core import event
 
 __all__ = ["kernel", "on_compile"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+Kernel = Callable[..., Any]
 
 _announced = False
 _cacheless = False
@@ -31,7 +31,7 @@ def on_compile() -> None:
     if not _announced:
         _announced = True
         where = "and cannot be cached here" if _cacheless else "and cached for the next run"
-        _say(f"netsim: compiling kernels once, about 15 s, {where}")
+        _say(f"netsim: compiling kernels once, about 20 s, {where}")
 
 
 class _Announcer(event.Listener):
@@ -42,10 +42,10 @@ class _Announcer(event.Listener):
         pass
 
 
-event.register("numba:compile", _Announcer())
+event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call,unused-ignore]
 
 
-def kernel(function: F) -> F:
+def kernel(function: Kernel) -> Kernel:
     """``numba.njit`` with netsim's policy: cached, numpy error model, no fast-math, no explicit signatures.
 
     Where no cache folder is writable the kernel still compiles, for this process only, and says so once.
@@ -54,13 +54,13 @@ def kernel(function: F) -> F:
     options: dict[str, Any] = {"error_model": "numpy"}
     if not _cacheless:
         try:
-            return cast(F, _SafeCache.protect(numba.njit(cache=True, **options)(function)))
+            return cast(Kernel, _SafeCache.protect(numba.njit(cache=True, **options)(function)))
         except RuntimeError as error:
             if "no locator available" not in str(error):
                 raise
             _cacheless = True
             _say("netsim: note: no writable folder for compiled kernels; set NUMBA_CACHE_DIR to keep them between runs")
-    return cast(F, numba.njit(**options)(function))
+    return cast(Kernel, numba.njit(**options)(function))
 
 
 class _SafeCache:

@@ -38,7 +38,9 @@ _SIZE = re.compile(r"(Ki|Mi|Gi|Ti|Pi|[kKMGTP]?)B")
 def _split(text: str, subject: str, kind: str, choices: str) -> tuple[float, str]:
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise InputError(subject, f"must be a number with a unit of {kind}", got=repr(text), remedy=f"write e.g. {choices}")
+        raise InputError(
+            subject, f"must be a number with a unit of {kind}", got=repr(text), remedy=f"write e.g. {choices}"
+        )
     value = float(match.group(1))
     if math.isnan(value) or value < 0:
         raise InputError(subject, f"{kind} must not be negative or NaN", got=repr(text), remedy=f"write e.g. {choices}")

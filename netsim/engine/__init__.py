@@ -3,6 +3,23 @@
 from __future__ import annotations
 
 from netsim.engine.flows import run_flows
-from netsim.engine.simulation import Allocation, CapacityChanges, EngineResult, Progress, Routes, Simulation, critical_path
+from netsim.engine.simulation import (
+    Allocation,
+    CapacityChanges,
+    EngineResult,
+    Progress,
+    Routes,
+    Simulation,
+    critical_path,
+)
 
-__all__ = ["Allocation", "CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation", "critical_path", "run_flows"]
+__all__ = [
+    "Allocation",
+    "CapacityChanges",
+    "EngineResult",
+    "Progress",
+    "Routes",
+    "Simulation",
+    "critical_path",
+    "run_flows",
+]

@@ -61,7 +61,9 @@ def run_flows(
     pointer = np.asarray(ptr, dtype=np.int64)
     n = start.size
     if start.shape != (n,) or size.shape != (n,) or pointer.shape != (n + 1,):
-        raise InputError("flows", "need n start times, n sizes and n+1 pointers", got=f"{start.shape}, {size.shape}, {pointer.shape}")
+        raise InputError(
+            "flows", "need n start times, n sizes and n+1 pointers", got=f"{start.shape}, {size.shape}, {pointer.shape}"
+        )
     if n and not (np.isfinite(start) & (start >= 0)).all():
         raise InputError("flows", "start times must be finite and 0 or more", got=float(start[~(start >= 0)][:1].sum()))
     hops = np.asarray(link)

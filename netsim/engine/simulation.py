@@ -190,7 +190,9 @@ class Simulation:
         capacity = np.array(capacity_bytes_per_s, dtype=np.float64)
         bad = np.flatnonzero(~(capacity >= 0))
         if bad.size:
-            raise InputError(f"link {bad[0]}", "capacity must be 0 or more bytes per second", got=float(capacity[bad[0]]))
+            raise InputError(
+                f"link {bad[0]}", "capacity must be 0 or more bytes per second", got=float(capacity[bad[0]])
+            )
         if latency_mode not in ("tail", "head"):
             raise InputError("latency mode", "must be 'tail' or 'head'", got=repr(latency_mode))
         if bins < 0 or bins % 2:
@@ -200,7 +202,9 @@ class Simulation:
         _check_routes(graph, routes, n_links)
         weights = _per_task(weight, n, "weight") if weight is not None else np.ones(1)
         if not ((weights > 0) & np.isfinite(weights)).all():
-            raise InputError("weight", "must be finite and above 0", got=float(weights[~((weights > 0) & np.isfinite(weights))][0]))
+            raise InputError(
+                "weight", "must be finite and above 0", got=float(weights[~((weights > 0) & np.isfinite(weights))][0])
+            )
         caps = np.empty(0)
         if rate_cap_bytes_per_s is not None:
             caps = _per_task(rate_cap_bytes_per_s, n, "rate cap")
@@ -208,7 +212,9 @@ class Simulation:
                 raise InputError("rate cap", "must be above 0 bytes per second", got=float(caps[~(caps > 0)][0]))
             if np.isinf(caps).all():
                 caps = np.empty(0)
-        changes = changes or CapacityChanges(time_s=np.empty(0), link=np.empty(0, np.int32), capacity_bytes_per_s=np.empty(0))
+        changes = changes or CapacityChanges(
+            time_s=np.empty(0), link=np.empty(0, np.int32), capacity_bytes_per_s=np.empty(0)
+        )
         _check_changes(changes, n_links)
         self._graph = graph
         self._routes = routes
@@ -323,10 +329,23 @@ class Simulation:
             size = 2 * old
             fresh = {
                 name: _longer(getattr(s, name), size)
-                for name in (
-                    "task rate remaining touched_s entered_s finish_s flow_weight bottleneck new_rate new_bottleneck status play heap "
-                    "heap_at hops"
-                ).split()
+                for name in [
+                    "task",
+                    "rate",
+                    "remaining",
+                    "touched_s",
+                    "entered_s",
+                    "finish_s",
+                    "flow_weight",
+                    "bottleneck",
+                    "new_rate",
+                    "new_bottleneck",
+                    "status",
+                    "play",
+                    "heap",
+                    "heap_at",
+                    "hops",
+                ]
             }
             fresh["status"][old:] = 0
             fresh["free"] = np.empty(size, np.int32)
@@ -337,10 +356,22 @@ class Simulation:
                 fresh[name] = _longer(getattr(s, name), size << self._shift)
             if self._caps:
                 rows = self._n_links + size
-                for name in (
-                    "capacity used level holds member_base member_room members mark fixed play_weight play_count updates binned_s "
-                    "link_bytes"
-                ).split():
+                for name in [
+                    "capacity",
+                    "used",
+                    "level",
+                    "holds",
+                    "member_base",
+                    "member_room",
+                    "members",
+                    "mark",
+                    "fixed",
+                    "play_weight",
+                    "play_count",
+                    "updates",
+                    "binned_s",
+                    "link_bytes",
+                ]:
                     grown = _longer(getattr(s, name), rows)
                     grown[self._n_links + old :] = 0
                     fresh[name] = grown
@@ -491,7 +522,7 @@ def _per_task(values: npt.ArrayLike, n: int, name: str) -> Float64:
 
 
 def _check_routes(graph: TaskGraph, routes: Routes, n_links: int) -> None:
-    of_task = np.asarray(routes.of_task)
+    of_task: Int32 = np.asarray(routes.of_task)
     n_routes = int(np.asarray(routes.ptr).size) - 1
     if of_task.shape != (graph.n_tasks,):
         raise InputError("routes", f"must name a route for each of {graph.n_tasks} tasks", got=f"shape {of_task.shape}")
@@ -499,7 +530,9 @@ def _check_routes(graph: TaskGraph, routes: Routes, n_links: int) -> None:
         raise InputError("routes", f"must be -1 or one of {n_routes} routes", got=int(of_task.max()))
     link = np.asarray(routes.link)
     if link.size and (link.min() < 0 or link.max() >= n_links):
-        raise InputError("routes", f"must use links 0..{n_links - 1}", got=int(link.max() if link.max() >= n_links else link.min()))
+        raise InputError(
+            "routes", f"must use links 0..{n_links - 1}", got=int(link.max() if link.max() >= n_links else link.min())
+        )
     latency = np.asarray(routes.latency_s)
     if latency.shape != (n_routes,) or not ((latency >= 0) & np.isfinite(latency)).all():
         raise InputError("routes", "must have one finite latency of 0 or more seconds each")
@@ -516,7 +549,9 @@ def _check_routes(graph: TaskGraph, routes: Routes, n_links: int) -> None:
 
 
 def _check_changes(changes: CapacityChanges, n_links: int) -> None:
-    times, links, capacity = (np.asarray(a) for a in (changes.time_s, changes.link, changes.capacity_bytes_per_s))
+    times = np.asarray(changes.time_s, dtype=np.float64)
+    links = np.asarray(changes.link)
+    capacity = np.asarray(changes.capacity_bytes_per_s, dtype=np.float64)
     if not times.shape == links.shape == capacity.shape:
         raise InputError("capacity changes", "need one time, link and capacity each")
     if times.size == 0:
@@ -527,5 +562,3 @@ def _check_changes(changes: CapacityChanges, n_links: int) -> None:
         raise InputError("capacity changes", f"links must be 0..{n_links - 1}", got=int(links.max()))
     if not (capacity >= 0).all():
         raise InputError("capacity changes", "capacities must be 0 or more bytes per second", got=float(capacity.min()))
-
-

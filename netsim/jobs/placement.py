@@ -155,11 +155,17 @@ def _from_file(path: Path, n_ranks: int) -> Int32:
                 f"placement file {path}", "each line must be a host number or 'rank,host'", got=repr(",".join(row))
             ) from None
         if not 0 <= rank < n_ranks:
-            raise InputError(f"placement file {path}", f"ranks must be 0..{n_ranks - 1}", got=f"{rank} in entry {line + 1}")
+            raise InputError(
+                f"placement file {path}", f"ranks must be 0..{n_ranks - 1}", got=f"{rank} in entry {line + 1}"
+            )
         if host[rank] >= 0:
-            raise InputError(f"placement file {path}", "each rank must occur once", got=f"rank {rank} again in entry {line + 1}")
+            raise InputError(
+                f"placement file {path}", "each rank must occur once", got=f"rank {rank} again in entry {line + 1}"
+            )
         host[rank] = at
     missing = np.flatnonzero(host < 0)
     if missing.size:
-        raise InputError(f"placement file {path}", f"must place all {n_ranks} ranks", got=f"no host for rank {missing[0]}")
+        raise InputError(
+            f"placement file {path}", f"must place all {n_ranks} ranks", got=f"no host for rank {missing[0]}"
+        )
     return host

@@ -95,8 +95,12 @@ def lower_bounds(
     if topology.n_switches > 1 and not several.any():
         a, b = home[src], home[dst]
         across = a != b
-        leaving = np.bincount(a[across], weights=size[across], minlength=vertices) if across.any() else np.zeros(vertices)
-        entering = np.bincount(b[across], weights=size[across], minlength=vertices) if across.any() else np.zeros(vertices)
+        leaving = (
+            np.bincount(a[across], weights=size[across], minlength=vertices) if across.any() else np.zeros(vertices)
+        )
+        entering = (
+            np.bincount(b[across], weights=size[across], minlength=vertices) if across.any() else np.zeros(vertices)
+        )
         trunk = (link_src >= n) & (link_dst >= n)
         out_trunk = np.bincount(link_src[trunk], weights=capacity[trunk], minlength=vertices)
         in_trunk = np.bincount(link_dst[trunk], weights=capacity[trunk], minlength=vertices)

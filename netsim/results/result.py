@@ -56,7 +56,9 @@ class Result:
         try:
             return self.tables[table]
         except KeyError:
-            raise InputError("result table", "unknown name", got=repr(table), remedy=closest(table, self.tables)) from None
+            raise InputError(
+                "result table", "unknown name", got=repr(table), remedy=closest(table, self.tables)
+            ) from None
 
     def to_pandas(self, table: str) -> pd.DataFrame:
         """One table as a pandas data frame; times stay int64 nanoseconds (nullable where a moment may never come)."""
@@ -160,7 +162,9 @@ def read_result(folder: str | Path) -> Result:
         head = json.loads((path / "summary.json").read_text(encoding="utf-8"))
         tables = {name: pq.read_table(path / f"{name}.parquet").replace_schema_metadata(None) for name in COLUMNS}
     except (OSError, ValueError) as error:
-        raise InputError(f"result {path}", "must be a folder that netsim wrote", got=str(error).splitlines()[0]) from None
+        raise InputError(
+            f"result {path}", "must be a folder that netsim wrote", got=str(error).splitlines()[0]
+        ) from None
     if head.get("format") != FORMAT:
         raise InputError(f"result {path}", f"format must be {FORMAT!r}", got=repr(head.get("format")))
     return Result(

@@ -49,7 +49,10 @@ def summarise(
     bounds = lower_bounds(topology=topology, src_host=src, dst_host=dst, size_bytes=size)
     if finished and makespan < bounds.makespan_s * (1 - 1e-9):
         raise NetsimError(
-            "result", "makespan must not beat the lower bound", got=f"{makespan} s < {bounds.makespan_s} s", remedy="report it"
+            "result",
+            "makespan must not beat the lower bound",
+            got=f"{makespan} s < {bounds.makespan_s} s",
+            remedy="report it",
         )
     path = critical_path_times(
         graph=graph,
@@ -63,7 +66,10 @@ def summarise(
         carried = float(result.link_bytes.sum())
         if abs(carried - hop_bytes) > 1e-6 * max(hop_bytes, 1.0):
             raise NetsimError(
-                "result", "links must carry exactly the bytes routed over them", got=f"{carried} B of {hop_bytes} B", remedy="report it"
+                "result",
+                "links must carry exactly the bytes routed over them",
+                got=f"{carried} B of {hop_bytes} B",
+                remedy="report it",
             )
     capacity = topology.link_capacity_bytes_per_s
     use = result.link_bytes / (capacity * makespan) if makespan > 0 else np.zeros(topology.n_links)
@@ -114,7 +120,10 @@ def summarise(
             "largest_s": bounds.makespan_s,
             "times_lower_bound": makespan / bounds.makespan_s if bounds.makespan_s > 0 else None,
         },
-        "compute_per_rank_s": {"mean": float(per_rank.mean()) if per_rank.size else 0.0, "max": float(per_rank.max(initial=0.0))},
+        "compute_per_rank_s": {
+            "mean": float(per_rank.mean()) if per_rank.size else 0.0,
+            "max": float(per_rank.max(initial=0.0)),
+        },
         "in_calls_per_rank_s": {
             "mean": float(waiting.mean()) if waiting.size else 0.0,
             "max": float(waiting.max(initial=0.0)),
@@ -145,7 +154,9 @@ def _routed_bytes(graph: TaskGraph, routes: Routes) -> float:
     return float((graph.amount[routed] * np.diff(routes.ptr)[of_task[routed]]).sum())
 
 
-def screen(summary: Mapping[str, Any], provenance: Mapping[str, Any], wall: Mapping[str, Any], status: str) -> list[str]:
+def screen(
+    summary: Mapping[str, Any], provenance: Mapping[str, Any], wall: Mapping[str, Any], status: str
+) -> list[str]:
     """The summary for a terminal, within one screen.
 
     Returns
@@ -183,7 +194,10 @@ def screen(summary: Mapping[str, Any], provenance: Mapping[str, Any], wall: Mapp
             f"{format_time(bound['largest_s'])} (injection {format_time(bound['injection_s'])}{cut}); "
             f"makespan is {bound['times_lower_bound']:.3g} x that",
         )
-    row("bytes", f"{format_bytes(s['network_bytes'])} over the network, {format_bytes(s['on_host_bytes'])} never left a host")
+    row(
+        "bytes",
+        f"{format_bytes(s['network_bytes'])} over the network, {format_bytes(s['on_host_bytes'])} never left a host",
+    )
     waited = s["in_calls_per_rank_s"]
     if waited["max"] > 0:
         longest = ", ".join(f"rank {r['rank']} {share(r['in_calls_s'])}" for r in waited["longest"])
@@ -196,7 +210,9 @@ def screen(summary: Mapping[str, Any], provenance: Mapping[str, Any], wall: Mapp
                 f"{format_bytes(link['bytes']):>9}  {link['name']} ({link['layer']})"
             )
     if len(s["layers"]) > 1:
-        parts = [f"{x['layer']} {100 * x['mean_utilisation']:.2f}/{100 * x['max_utilisation']:.2f} %" for x in s["layers"]]
+        parts = [
+            f"{x['layer']} {100 * x['mean_utilisation']:.2f}/{100 * x['max_utilisation']:.2f} %" for x in s["layers"]
+        ]
         row("layers mean/max", ", ".join(parts))
     if wall:
         row(

@@ -17,7 +17,7 @@ from netsim.traffic.taskgraph import TRANSFER, TaskGraph
 __all__ = ["flow_table", "link_table", "op_table", "rank_table"]
 
 
-def _ns(seconds: Float64) -> Any:
+def _ns(seconds: npt.NDArray[Any]) -> Any:
     """Nanoseconds as int64, null where the moment never came."""
     missing = np.isnan(seconds)
     return pa.array(np.rint(np.where(missing, 0.0, seconds) * 1e9).astype(np.int64), mask=missing)
@@ -27,7 +27,8 @@ def op_table(trace: Trace | None, enter_s: Float64, leave_s: Float64) -> Any:
     """One row per call of the trace; empty for traces that have no calls."""
     if trace is None or trace.profile != "ops":
         empty: dict[str, Any] = {
-            name: pa.array([], pa.int64()) for name in ("rank", "stream", "seq", "op", "comm", "peer", "bytes", "enter_ns", "leave_ns")
+            name: pa.array([], pa.int64())
+            for name in ("rank", "stream", "seq", "op", "comm", "peer", "bytes", "enter_ns", "leave_ns")
         }
         empty["op"] = pa.array([], pa.string())
         return pa.table(empty)

@@ -132,7 +132,9 @@ def exact_rates(
                 levels.append(limit / w[i])
         level = min(levels)
         full = {l for l, d in demand.items() if room[l] == level * d}
-        frozen = [i for i in active if full & coefficient[i].keys() or (caps[i] is not None and caps[i] == level * w[i])]
+        frozen = [
+            i for i in active if full & coefficient[i].keys() or (caps[i] is not None and caps[i] == level * w[i])
+        ]
         for i in frozen:
             value = level * w[i]
             rate[i] = value
@@ -173,8 +175,12 @@ def lexicographic_rates(
         objective = np.zeros(n + 1)
         objective[n] = -1.0
         best = linprog(
-            objective, A_ub=np.vstack([a_ub, floor]), b_ub=np.concatenate([c, np.zeros(len(free))]), bounds=[*bounds, (0.0, None)]
+            objective,
+            A_ub=np.vstack([a_ub, floor]),
+            b_ub=np.concatenate([c, np.zeros(len(free))]),
+            bounds=[*bounds, (0.0, None)],
         )
+        assert best.x is not None
         level = float(best.x[n])
         newly = []
         for i in free:
@@ -182,6 +188,7 @@ def lexicographic_rates(
             objective = np.zeros(n)
             objective[i] = -1.0
             top = linprog(objective, A_ub=matrix, b_ub=c * (1 + 1e-12), bounds=lows)
+            assert top.fun is not None
             if -top.fun <= w[i] * level * (1 + 1e-8) + 1e-12:
                 newly.append(i)
         for i in newly or free:

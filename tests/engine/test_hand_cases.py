@@ -31,7 +31,9 @@ def replay(capacity, flows, *, changes=(), latency_mode="tail", full=False):
         ptr.append(len(link))
     simulation = Simulation(
         graph=build.graph(),
-        routes=Routes(of_task=np.array(of_task), ptr=np.array(ptr), link=np.array(link), latency_s=np.array(latency, float)),
+        routes=Routes(
+            of_task=np.array(of_task), ptr=np.array(ptr), link=np.array(link), latency_s=np.array(latency, float)
+        ),
         capacity_bytes_per_s=capacity,
         weight=weight,
         rate_cap_bytes_per_s=cap,
@@ -119,7 +121,9 @@ def test_dependency_after_delivery():
     f2 = build.transfer(source=1, destination=2, size_bytes=50)
     build.edge(f1, pause)
     build.edge(pause, f2)
-    routes = Routes(of_task=np.array([0, -1, 1]), ptr=np.array([0, 1, 2]), link=np.array([0, 1]), latency_s=np.array([1.0, 1.0]))
+    routes = Routes(
+        of_task=np.array([0, -1, 1]), ptr=np.array([0, 1, 2]), link=np.array([0, 1]), latency_s=np.array([1.0, 1.0])
+    )
     result = Simulation(graph=build.graph(), routes=routes, capacity_bytes_per_s=[10, 5]).run()
     assert result.end_s.tolist() == pytest.approx([11, 13, 24], rel=1e-12)
     assert result.critical.tolist() == [-1, 0, 1]
@@ -144,7 +148,9 @@ def test_one_capacity_changes_every_rate_of_a_chain(n):
         graph=build.graph(),
         routes=Routes(of_task=np.arange(n), ptr=np.arange(0, 2 * n + 1, 2), link=np.array(link), latency_s=np.zeros(n)),
         capacity_bytes_per_s=[1.0, *(2 * i + 1 for i in range(1, n)), 1000.0],
-        changes=CapacityChanges(time_s=np.array([1.0]), link=np.array([0], np.int32), capacity_bytes_per_s=np.array([0.75])),
+        changes=CapacityChanges(
+            time_s=np.array([1.0]), link=np.array([0], np.int32), capacity_bytes_per_s=np.array([0.75])
+        ),
     )
     simulation.step(0)
     by_task = simulation.allocation()
@@ -208,7 +214,9 @@ def test_bytes_per_link_and_bin():
     second = build.transfer(source=0, destination=1, size_bytes=100)
     build.edge(first, pause)
     build.edge(pause, second)
-    routes = Routes(of_task=np.array([0, -1, 1]), ptr=np.array([0, 2, 3]), link=np.array([0, 1, 1]), latency_s=np.zeros(2))
+    routes = Routes(
+        of_task=np.array([0, -1, 1]), ptr=np.array([0, 2, 3]), link=np.array([0, 1, 1]), latency_s=np.zeros(2)
+    )
     result = Simulation(graph=build.graph(), routes=routes, capacity_bytes_per_s=[10, 10, 10], bins=64).run()
     assert result.link_bytes.tolist() == pytest.approx([100, 200, 0], rel=1e-12)
     assert result.bin_link.tolist() == [0, 1]

@@ -54,15 +54,23 @@ def allocation_of(capacity, paths, weight, cap=None):
 @settings(max_examples=150 if JIT else 10)
 def test_one_allocation_equals_exact_fractions(system, data):
     capacity, paths, weight = system
-    caps = data.draw(st.one_of(st.none(), st.lists(st.one_of(st.none(), st.integers(1, 6)), min_size=len(paths), max_size=len(paths))))
+    caps = data.draw(
+        st.one_of(
+            st.none(), st.lists(st.one_of(st.none(), st.integers(1, 6)), min_size=len(paths), max_size=len(paths))
+        )
+    )
     rate, allocation = allocation_of(
         capacity, paths, weight, None if caps is None else [np.inf if c is None else c for c in caps]
     )
     expected = exact_rates(capacity=capacity, paths=paths, weight=weight, cap=caps)
     assert rate == pytest.approx([float(x) for x in expected], rel=1e-12)
-    proof = dict(
-        capacity=allocation.capacity_bytes_per_s, ptr=allocation.ptr, link=allocation.link, weight=allocation.weight, use=allocation.use
-    )
+    proof = {
+        "capacity": allocation.capacity_bytes_per_s,
+        "ptr": allocation.ptr,
+        "link": allocation.link,
+        "weight": allocation.weight,
+        "use": allocation.use,
+    }
     assert certificate(rate=allocation.rate_bytes_per_s, **proof)
     # A certificate that cannot fail proves nothing: any single rate scaled by 0.9 must be refuted.
     for i in range(len(paths)):
@@ -105,7 +113,8 @@ def graphs(draw):
     changes = sorted(
         draw(
             st.lists(
-                st.tuples(st.integers(0, 12), st.integers(0, len(capacity) - 1), st.sampled_from([0, 1, 3, 8])), max_size=3
+                st.tuples(st.integers(0, 12), st.integers(0, len(capacity) - 1), st.sampled_from([0, 1, 3, 8])),
+                max_size=3,
             )
         ),
         key=lambda c: c[0],
@@ -126,7 +135,9 @@ def test_a_whole_run_equals_exact_fractions(case, head, full):
     of_task[routed] = np.arange(len(routed))
     simulation = Simulation(
         graph=graph,
-        routes=Routes(of_task=of_task, ptr=ptr, link=link.astype(int), latency_s=np.array([latency[i] for i in routed], float)),
+        routes=Routes(
+            of_task=of_task, ptr=ptr, link=link.astype(int), latency_s=np.array([latency[i] for i in routed], float)
+        ),
         capacity_bytes_per_s=capacity,
         weight=weight,
         latency_mode="head" if head else "tail",
@@ -188,7 +199,9 @@ def test_the_sweep_equals_the_full_solve(seed):
     of_task = np.full(2 * n, -1)
     of_task[1::2] = np.arange(n)
     routes = Routes(of_task=of_task, ptr=case["ptr"], link=case["link"], latency_s=np.zeros(n))
-    full = Simulation(graph=build.graph(), routes=routes, capacity_bytes_per_s=case["capacity_bytes_per_s"], full_solve=True).run()
+    full = Simulation(
+        graph=build.graph(), routes=routes, capacity_bytes_per_s=case["capacity_bytes_per_s"], full_solve=True
+    ).run()
     assert sweep == pytest.approx(full.end_s[1::2], rel=1e-9)
 
 
@@ -215,7 +228,11 @@ def test_renumbering_flows_and_links_permutes_the_result(seed):
     capacity = np.empty(40)
     capacity[relabel] = case["capacity_bytes_per_s"]
     other = run_flows(
-        capacity_bytes_per_s=capacity, ptr=ptr, link=relabel[link], start_s=case["start_s"][order], size_bytes=case["size_bytes"][order]
+        capacity_bytes_per_s=capacity,
+        ptr=ptr,
+        link=relabel[link],
+        start_s=case["start_s"][order],
+        size_bytes=case["size_bytes"][order],
     )
     assert other == pytest.approx(base[order], rel=1e-9)
 
@@ -223,7 +240,9 @@ def test_renumbering_flows_and_links_permutes_the_result(seed):
 def test_a_flow_of_weight_w_equals_w_flows():
     # Three unit flows beside one, or one of weight 3 and three times the bytes.
     apart = run_flows(capacity_bytes_per_s=[8], ptr=range(5), link=[0] * 4, start_s=[0] * 4, size_bytes=[5, 5, 5, 9])
-    merged = run_flows(capacity_bytes_per_s=[8], ptr=range(3), link=[0] * 2, start_s=[0] * 2, size_bytes=[15, 9], weight=[3, 1])
+    merged = run_flows(
+        capacity_bytes_per_s=[8], ptr=range(3), link=[0] * 2, start_s=[0] * 2, size_bytes=[15, 9], weight=[3, 1]
+    )
     assert merged == pytest.approx([apart[0], apart[3]], rel=1e-12)
 
 
@@ -236,7 +255,7 @@ def test_same_input_same_bytes_however_the_run_is_cut():
     of_task = np.full(2 * n, -1)
     of_task[1::2] = np.arange(n)
     routes = Routes(of_task=of_task, ptr=case["ptr"], link=case["link"], latency_s=np.zeros(n))
-    arguments = dict(graph=build.graph(), routes=routes, capacity_bytes_per_s=case["capacity_bytes_per_s"])
+    arguments = {"graph": build.graph(), "routes": routes, "capacity_bytes_per_s": case["capacity_bytes_per_s"]}
     whole, cut = Simulation(**arguments).run(), Simulation(**arguments).run(batches_per_call=1)
     assert whole.end_s.tobytes() == cut.end_s.tobytes()
     assert whole.link_bytes.tobytes() == cut.link_bytes.tobytes()
