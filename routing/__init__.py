@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from netsim.routing.algorithms import minimal
+from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal
 from netsim.routing.pathset import Paths, check_paths, link_loads, path_latency
 from netsim.routing.registry import Routing, default_routing, paths, routings
 
@@ -17,7 +17,10 @@ __all__ = [
     "Paths",
     "Routing",
     "check_paths",
+    "d_mod_k",
     "default_routing",
+    "dimension_order",
+    "ecmp",
     "link_loads",
     "minimal",
     "path_latency",

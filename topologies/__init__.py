@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from netsim.topologies.dragonflies import dragonfly
 from netsim.topologies.files import from_file
-from netsim.topologies.generators import Generator, Parameter, build, generator, topologies
+from netsim.topologies.generators import Generator, Parameter, build, generator, is_topology_file, topologies
 from netsim.topologies.graphs import from_networkx, to_networkx
 from netsim.topologies.grids import mesh, torus
 from netsim.topologies.stars import star
@@ -26,6 +26,7 @@ __all__ = [
     "from_file",
     "from_networkx",
     "generator",
+    "is_topology_file",
     "k_ary_n_tree",
     "mesh",
     "star",

@@ -25,6 +25,7 @@ __all__ = [
     "cables",
     "checked",
     "generator",
+    "is_topology_file",
     "link_parameters",
     "topologies",
 ]
@@ -172,6 +173,10 @@ class Generator:
         return self.sizer(int(n_hosts))
 
     @property
+    def size_parameters(self) -> tuple[str, ...]:
+        """Names of the parameters that decide the size: whole numbers and lists of them."""
+        return tuple(p.name for p in self.parameters if p.kind in ("int", "sizes"))
+
     def summary(self) -> str:
         """First line of the docstring."""
         return (self.function.__doc__ or "").strip().splitlines()[0]
@@ -181,7 +186,7 @@ class Generator:
         rows = [(f"{p.name}", p.range_text, p.default_text, p.meaning) for p in self.parameters]
         width = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = [f"  {a:{width[0]}}  {b:{width[1]}}  {c:{width[2]}}  {d}".rstrip() for a, b, c, d in rows]
-        return "\n".join([f"{self.name}: {self.summary}", *lines])
+        return "\n".join([f"{self.name}: {self.summary()}", *lines])
 
 
 topologies: Registry[Generator] = Registry("topology", "netsim.topologies")
@@ -303,8 +308,8 @@ def build(name: str, *, n_hosts: int | None = None, **params: object) -> Topolog
     name : str
         Name in the registry ``netsim.topologies.topologies``, or path of a topology file.
     n_hosts : int, optional
-        Take the smallest balanced instance that holds this many hosts; other parameters (capacities, an arrangement)
-        may be added, those that the size decides may not.
+        Where no parameter that decides the size is given: take the smallest balanced instance that holds this many
+        hosts.
     **params
         Parameters of the generator.
 
@@ -324,18 +329,22 @@ def build(name: str, *, n_hosts: int | None = None, **params: object) -> Topolog
     ...
     netsim.core.errors.InputError: topology star: unknown parameter, got 'capasity'; did you mean 'capacity'? valid: ...
     """
-    if name not in topologies and (Path(name).suffix or Path(name).exists()):
+    if name not in topologies and is_topology_file(name):
         params = {"path": name, **params}
         name = "file"
     chosen = topologies[name]
-    if n_hosts is None:
-        return chosen.build(**params)
-    sized = chosen.size_for(n_hosts)
-    both = [key for key in sized if params.get(key) is not None]
-    if both:
-        raise InputError(
-            f"topology {name}",
-            "takes either a number of hosts or its own size",
-            got=f"n_hosts={n_hosts} and {', '.join(f'{key}={params[key]}' for key in both)}",
-        )
-    return chosen.build(**{**params, **sized})
+    given = any(params.get(key) is not None for key in chosen.size_parameters)
+    if n_hosts is not None and not given and chosen.sizer is not None:
+        params = {**params, **chosen.size_for(n_hosts)}
+    return chosen.build(**params)
+
+
+def is_topology_file(name: str) -> bool:
+    """Whether a name given as a topology means a file: it has a suffix or a folder, or such a file exists.
+
+    Examples
+    --------
+    >>> is_topology_file("dragonfly"), is_topology_file("cluster.json")
+    (False, True)
+    """
+    return bool(Path(name).suffix) or "/" in name or Path(name).is_file()
