@@ -220,6 +220,12 @@ class Call:
         return np.asarray(self.block_bytes, dtype=np.int64)
 
     @property
+    def equal_block_bytes(self) -> int | None:
+        """Size of the block of each member if all are equal, else None; for operations with one block per member."""
+        blocks = self.blocks
+        return int(blocks[0]) if np.all(blocks == blocks[0]) else None
+
+    @property
     def key(self) -> Hashable:
         """Everything that tells two calls apart."""
         blocks = None if self.block_bytes is None else np.asarray(self.block_bytes).tobytes()

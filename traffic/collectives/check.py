@@ -44,7 +44,7 @@ def contributions(schedule: Schedule) -> Counts:
     scan and exscan: a message carries the running sum of the sender; the receiver adds it to its own running sum,
     and also to its result if the sender stands before it.
     """
-    call, n = schedule.call, schedule.call.n
+    call = schedule.call
     state = _initial(schedule)
     result = state.copy() if call.op == "scan" else np.zeros_like(state)
     ptr, block = schedule.carried()
@@ -58,20 +58,20 @@ def contributions(schedule: Schedule) -> Counts:
         if empty.size:
             here = int(low + empty[0])
             raise InputError(
-                f"schedule of {schedule.algorithm}",
+                schedule.subject,
                 f"member {src[here]} sends block {block[here]} in step {step} without having it",
             )
         reduces = combine[at]
         stored = (dst[at] * schedule.n_blocks + block[at])[~reduces]
         added = (dst[at] * schedule.n_blocks + block[at])[reduces]
         if np.unique(stored).size < stored.size or np.intersect1d(stored, added).size:
-            raise InputError(f"schedule of {schedule.algorithm}", f"a block is written twice in step {step}")
+            raise InputError(schedule.subject, f"a block is written twice in step {step}")
         state[dst[at][~reduces], block[at][~reduces]] = carried[~reduces]
         np.add.at(state, (dst[at][reduces], block[at][reduces]), carried[reduces])
         if call.op in ("scan", "exscan"):
             later = src[at] < dst[at]
             np.add.at(result, (dst[at][later], block[at][later]), carried[later])
-    return result if call.op in ("scan", "exscan") else state.reshape(n, schedule.n_blocks, -1)
+    return result if call.op in ("scan", "exscan") else state
 
 
 def _places(schedule: Schedule) -> tuple[Int64, Int64]:
@@ -138,7 +138,7 @@ def check_schedule(schedule: Schedule) -> None:
     ...
     netsim.core.errors.InputError: schedule of bcast: member 2 must end with block 0 complete, got nothing
     """
-    name = f"schedule of {schedule.algorithm or schedule.call.op}"
+    name = schedule.subject
     ptr, block = schedule.carried()
     size: Any = schedule.block_bytes[block % max(schedule.block_bytes.size, 1)] if block.size else block
     total = np.zeros(schedule.n_messages, dtype=np.int64)

@@ -12,16 +12,12 @@ from netsim.traffic.collectives.call import Call, PairBytes, chunk_bytes
 from netsim.traffic.collectives.registry import algorithm
 from netsim.traffic.collectives.rooted import allgather_doubling_cost, recursive_doubling_allgather
 from netsim.traffic.collectives.schedule import Schedule, Steps
-from netsim.traffic.collectives.shapes import ceil_log2, ring_allgather
+from netsim.traffic.collectives.shapes import block_cost, ceil_log2, ring_allgather
 
 __all__: list[str] = []
 
 _BRUCK = "Bruck et al., Efficient algorithms for all-to-all communications, IEEE TPDS 8(11) 1997"
 _THAKUR = "Thakur, Rabenseifner, Gropp, Optimization of collective communication operations in MPICH, IJHPCA 19(1) 2005"
-
-
-def _ring_cost(call: Call) -> tuple[float, float] | None:
-    return None if call.irregular else (call.n - 1, (call.n - 1) * call.size_bytes)
 
 
 @algorithm(
@@ -30,7 +26,7 @@ def _ring_cost(call: Call) -> tuple[float, float] | None:
     "allgather/nccl_ring",
     formula="T = (n-1)(a + m/B)",
     source=f"{_THAKUR}, section 4.1; MPICH, Open MPI, NCCL ring",
-    cost=_ring_cost,
+    cost=partial(block_cost, latencies=lambda n: n - 1),
 )
 def allgather_ring(call: Call) -> Schedule:
     """Blocks travel once around the ring."""
@@ -44,7 +40,7 @@ def allgather_ring(call: Call) -> Schedule:
     "allgatherv/bruck",
     formula="T = ceil(log2 n) a + (n-1)m/B",
     source=f"{_BRUCK}; MPICH and Open MPI for short vectors",
-    cost=lambda call: None if call.irregular else (ceil_log2(call.n), (call.n - 1) * call.size_bytes),
+    cost=partial(block_cost, latencies=ceil_log2),
 )
 def allgather_bruck(call: Call) -> Schedule:
     """In step k each member sends all it has (at most 2**k blocks) to the member 2**k before it."""
@@ -54,12 +50,17 @@ def allgather_bruck(call: Call) -> Schedule:
     return steps.schedule()
 
 
+def _doubling_cost(call: Call) -> tuple[float, float] | None:
+    block = call.equal_block_bytes
+    return None if block is None else allgather_doubling_cost(call.n, block)
+
+
 @algorithm(
     "allgather/recursive_doubling",
     "allgatherv/recursive_doubling",
     formula="n = p: T = log2 n a + (n-1)m/B; else 2 more steps of m and (n-1)m, and pairs count double in between",
     source=f"{_THAKUR}, section 4.1; MPICH and Open MPI",
-    cost=lambda call: None if call.irregular else allgather_doubling_cost(call.n, call.size_bytes),
+    cost=_doubling_cost,
 )
 def allgather_recursive_doubling(call: Call) -> Schedule:
     """Partners at distance 1, 2, 4, ... exchange all they have; surplus members fold into their odd neighbour."""
@@ -73,7 +74,7 @@ def allgather_recursive_doubling(call: Call) -> Schedule:
     "allgatherv/linear",
     formula="T = a + (n-1)m/B",
     source="basic algorithm of Open MPI",
-    cost=lambda call: None if call.irregular else (1, (call.n - 1) * call.size_bytes),
+    cost=partial(block_cost, latencies=lambda n: 1),
 )
 def allgather_linear(call: Call) -> Schedule:
     """Everybody sends its block to everybody at once; allgatherv leaves out empty blocks."""
@@ -89,7 +90,7 @@ def allgather_linear(call: Call) -> Schedule:
     "allgather/neighbor_exchange",
     formula="n even: T = n/2 a + (n-1)m/B",
     source="Chen et al., HPCASIA 2005; Open MPI",
-    cost=lambda call: (call.n // 2, (call.n - 1) * call.size_bytes),
+    cost=partial(block_cost, latencies=lambda n: n // 2),
 )
 def allgather_neighbor_exchange(call: Call) -> Schedule:
     """Members exchange by turns with the one and the other neighbour, two blocks at a time; n must be even."""

@@ -140,11 +140,17 @@ def bcast_binary(call: Call, *, segments: int | None = None, segment_bytes: int 
     return _down(call, binary_tree(call.n).relabelled(rotated(call)), pieces)
 
 
+def _binary_up_cost(
+    call: Call, segments: int | None = None, segment_bytes: int = CHAIN_SEGMENT
+) -> tuple[float, float] | None:
+    return _binary_cost(call, segments, segment_bytes) if (call.n + 1) & call.n == 0 else None
+
+
 @algorithm(
     "reduce/binary",
-    formula="T = (s-1+h)a + (2(s-1) + most children on the way)S/(sB), n > 2, s equal segments, h = floor(log2 n)",
+    formula="n = 2**(h+1) - 1: T = (s-1+h)(a + 2S/(sB)), s equal segments; else not longer, as early children go ahead",
     source="Open MPI coll/tuned (binary)",
-    cost=_binary_cost,
+    cost=_binary_up_cost,
 )
 def reduce_binary(call: Call, *, segments: int | None = None, segment_bytes: int = CHAIN_SEGMENT) -> Schedule:
     """Segments follow each other up a binary tree."""

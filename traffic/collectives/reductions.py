@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from netsim.core.errors import InputError
@@ -12,6 +14,7 @@ from netsim.traffic.collectives.schedule import Schedule, Steps
 from netsim.traffic.collectives.shapes import (
     Fold,
     binary_tree,
+    block_cost,
     ceil_log2,
     ring_allgather,
     ring_reduce_scatter,
@@ -203,7 +206,7 @@ def allreduce_hierarchical(call: Call, *, ranks_per_node: int | None = None) -> 
     "reduce_scatter/nccl_ring",
     formula="T = (n-1)(a + m/B)",
     source="Patarasu, Yuan, JPDC 69 (2009); Open MPI; NCCL ring",
-    cost=lambda call: None if call.irregular else (call.n - 1, (call.n - 1) * call.size_bytes),
+    cost=partial(block_cost, latencies=lambda n: n - 1),
 )
 def reduce_scatter_ring(call: Call) -> Schedule:
     """Partial sums travel once around the ring and end at their owner."""
@@ -216,7 +219,7 @@ def reduce_scatter_ring(call: Call) -> Schedule:
     "reduce_scatter/pairwise",
     formula="T = (n-1)(a + m/B)",
     source=f"{_THAKUR}, section 4.3; MPICH for long vectors",
-    cost=lambda call: None if call.irregular else (call.n - 1, (call.n - 1) * call.size_bytes),
+    cost=partial(block_cost, latencies=lambda n: n - 1),
 )
 def reduce_scatter_pairwise(call: Call) -> Schedule:
     """In step k each member sends the block of the member k further on directly to it."""
@@ -231,7 +234,7 @@ def reduce_scatter_pairwise(call: Call) -> Schedule:
     "reduce_scatter/linear",
     formula="T = a + (n-1)m/B",
     source="all blocks at once, by analogy with the linear alltoall",
-    cost=lambda call: None if call.irregular else (1, (call.n - 1) * call.size_bytes),
+    cost=partial(block_cost, latencies=lambda n: 1),
 )
 def reduce_scatter_linear(call: Call) -> Schedule:
     """Everybody sends every block directly to its owner, all at once."""
@@ -242,13 +245,14 @@ def reduce_scatter_linear(call: Call) -> Schedule:
 
 
 def _halving_cost(call: Call) -> tuple[float, float] | None:
-    if call.irregular:
+    block = call.equal_block_bytes
+    if block is None:
         return None
     fold = Fold(call.n)
     blocks = sum(fold.heaviest(1 << k) for k in range(fold.log2))
     if fold.r:
         blocks += call.n + 1
-    return _doubling_steps(fold), blocks * call.size_bytes
+    return _doubling_steps(fold), blocks * block
 
 
 @algorithm(

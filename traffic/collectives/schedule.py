@@ -76,30 +76,31 @@ class Schedule:
         m = self.step.size
         for name in ("src", "dst", "size_bytes", "first", "count", "combine"):
             if getattr(self, name).shape != (m,):
-                raise InputError(self._subject, f"{name} must have one entry for each of the {m} messages")
+                raise InputError(self.subject, f"{name} must have one entry for each of the {m} messages")
         if m == 0:
             return
         if self.step[0] < 0 or np.any(self.step[1:] < self.step[:-1]):
-            raise InputError(self._subject, "messages must be sorted by step, from 0")
+            raise InputError(self.subject, "messages must be sorted by step, from 0")
         for name in ("src", "dst"):
             ends = getattr(self, name)
             bad = np.flatnonzero((ends < 0) | (ends >= self.call.n))
             if bad.size:
                 raise InputError(
-                    f"{self._subject} message {bad[0]}",
+                    f"{self.subject} message {bad[0]}",
                     f"{name} must be one of the {self.call.n} members",
                     got=int(ends[bad[0]]),
                 )
         bad = np.flatnonzero(self.src == self.dst)
         if bad.size:
             raise InputError(
-                f"{self._subject} message {bad[0]}", "a member must not send to itself", got=int(self.src[bad[0]])
+                f"{self.subject} message {bad[0]}", "a member must not send to itself", got=int(self.src[bad[0]])
             )
         if self.size_bytes.min() < 0:
-            raise InputError(self._subject, "size_bytes must be 0 or more", got=int(self.size_bytes.min()))
+            raise InputError(self.subject, "size_bytes must be 0 or more", got=int(self.size_bytes.min()))
 
     @property
-    def _subject(self) -> str:
+    def subject(self) -> str:
+        """How errors call it."""
         return f"schedule of {self.algorithm or self.call.op}"
 
     @property
@@ -227,6 +228,7 @@ class Steps:
         arrays = [a.ravel().astype(np.int64) for a in np.broadcast_arrays(*shape)]
         begin, length, offset = arrays[2], arrays[3], arrays[4]
         if offset.size == 0:
+            self._now = self._now if hold else self._end
             return
         if size_bytes is not None:
             size = arrays[5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ __all__ = [
     "Fold",
     "Tree",
     "binary_tree",
+    "block_cost",
     "ceil_log2",
     "chain_tree",
     "cut_segments",
@@ -34,6 +36,12 @@ def ceil_log2(n: int) -> int:
     [0, 1, 2, 2, 3, 3, 4]
     """
     return (n - 1).bit_length()
+
+
+def block_cost(call: Call, *, latencies: Callable[[int], int]) -> tuple[float, float] | None:
+    """Closed form when n-1 blocks of equal size leave each member one after the other; none for unequal blocks."""
+    block = call.equal_block_bytes
+    return None if block is None else (latencies(call.n), (call.n - 1) * block)
 
 
 @dataclass(frozen=True)
