@@ -82,6 +82,7 @@ def replay(
     changes: CapacityChanges | None = None,
     seed: int = 0,
     bins: int = DEFAULT_BINS,
+    certify: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Replay a trace on a network: how long, what bound it, which links were full, which ranks waited.
@@ -117,6 +118,8 @@ def replay(
         For random placement and hashed routing.
     bins : int
         Time bins of the ``links`` table at most.
+    certify : bool
+        Prove every allocation by the bottleneck certificate.
     progress : callable, optional
         Called with a `Progress` from time to time.
 
@@ -170,6 +173,7 @@ def replay(
         changes=changes,
         seed=seed,
         bins=bins,
+        certify=certify,
         progress=progress,
     )
     if run.engine.status == "stuck":
@@ -207,6 +211,7 @@ def simulate(
     changes: CapacityChanges | None = None,
     seed: int = 0,
     bins: int = DEFAULT_BINS,
+    certify: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Run a task graph on a topology; the parameters are those of `replay`.
@@ -233,6 +238,7 @@ def simulate(
         changes=changes,
         seed=seed,
         bins=bins,
+        certify=certify,
         progress=progress,
     )
     if run.engine.status == "stuck":
@@ -264,6 +270,7 @@ def _run(
     changes: CapacityChanges | None,
     seed: int,
     bins: int,
+    certify: bool,
     progress: Callable[[Progress], None] | None,
 ) -> _Run:
     name = routing or default_routing(topology)
@@ -276,6 +283,7 @@ def _run(
         local_bytes_per_s=local_bytes_per_s,
         changes=changes,
         bins=bins,
+        certify=certify,
     ).run(progress=progress)
     return _Run(
         graph=graph,

@@ -49,6 +49,7 @@ NOTES_SHOWN = 6
 @click.option("--allow-incomplete", is_flag=True, help="Drop (and count) calls that some ranks lack.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--bins", type=int, default=200, show_default=True, help="Time bins of the links table.")
+@click.option("--certify", is_flag=True, help="Prove every allocation to be max-min fair (slower).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write summary.json and the tables to this folder.")
 @click.option("--dry-run", is_flag=True, help="Check everything and print what would run.")

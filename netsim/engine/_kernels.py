@@ -691,10 +691,9 @@ def advance(p, s, network_links, shift, max_events):
             timer = s.timer_s[0] if integer[I_TIMERS] > 0 else np.inf
             finish = s.finish_s[s.heap[0]] if integer[I_ACTIVE] > 0 else np.inf
             change = p.change_s[integer[I_CHANGE]] if integer[I_CHANGE] < p.change_s.size else np.inf
-            if timer == np.inf and finish == np.inf:
-                # Nothing will ever happen by itself; a capacity change still to come may wake a flow that waits for a dark link.
-                if integer[I_ACTIVE] == 0 or change == np.inf:
-                    return DONE if integer[I_DONE] == n_tasks else STUCK
+            # Nothing will happen by itself; a capacity change still to come may wake a flow that waits for a dark link.
+            if timer == np.inf and finish == np.inf and (integer[I_ACTIVE] == 0 or change == np.inf):
+                return DONE if integer[I_DONE] == n_tasks else STUCK
             now = max(now, min(timer, min(finish, change)))
             s.real[F_NOW] = now
             handled += 1
@@ -810,3 +809,49 @@ def critical_chain(critical, last):
         chain[n] = task
         task = critical[task]
     return chain
+
+
+@kernel
+def certify(s, shift, use, top, rtol):
+    """Prove the present allocation from scratch: nothing of the sweep's sums is used. O(incidences of active flows).
+
+    Parameters
+    ----------
+    s : State
+        Read only.
+    shift : int
+    use, top : float64 array, shape (l,)
+        Scratch, one entry per link.
+    rtol : float
+
+    Returns
+    -------
+    int
+        -1: proven; otherwise the task of the first flow without a bottleneck, or on a link above its capacity.
+    """
+    n = s.integer[I_ACTIVE]
+    for i in range(n):
+        base = s.heap[i] << shift
+        for h in range(base, base + s.hops[s.heap[i]]):
+            use[s.hop_link[h]] = 0.0
+            top[s.hop_link[h]] = 0.0
+    for i in range(n):
+        slot = s.heap[i]
+        base = slot << shift
+        for h in range(base, base + s.hops[slot]):
+            link = s.hop_link[h]
+            use[link] += s.hop_use[h] * s.rate[slot]
+            top[link] = max(top[link], s.rate[slot] / s.flow_weight[slot])
+    for i in range(n):
+        slot = s.heap[i]
+        base = slot << shift
+        held = False
+        for h in range(base, base + s.hops[slot]):
+            link = s.hop_link[h]
+            if use[link] > s.capacity[link] * (1.0 + rtol):
+                return s.task[slot]
+            if use[link] >= s.capacity[link] * (1.0 - rtol) and s.rate[slot] / s.flow_weight[slot] >= top[link] * (1.0 - rtol):
+                held = True
+        if not held:
+            return s.task[slot]
+    return -1

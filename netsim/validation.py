@@ -1,0 +1,236 @@
+"""Checks of this installation that a sceptic can run: closed forms of messages and collectives, and replays of real traces.
+
+Everything goes through the same door as a user's run (`replay`); nothing here calls the solver directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from netsim import api
+from netsim.core.units import format_bytes, format_time
+from netsim.topologies import Topology, star
+from netsim.traces import Trace, read_trace
+from netsim.traffic import Protocol
+from netsim.traffic.collectives import Call, algorithms, closed_form_s
+
+__all__ = ["Check", "Report", "collective_checks", "message_checks", "trace_checks", "validate"]
+
+ALPHA_S = 1e-6
+RATE = 10e9
+# Divides evenly among 6 and among 8 members, which the closed forms ask for.
+VECTOR = 1_200_000
+BLOCK = 125_000
+MEMBERS = (6, 8)
+TOLERANCE = 1e-9
+FABRICS = ("dragonfly", "fat_tree", "torus")
+
+# Sizes by the convention of traces: what one member contributes, or the vector.
+_SIZE = {"allgather": BLOCK, "gather": BLOCK, "scatter": BLOCK, "reduce_scatter": BLOCK, "barrier": 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One line of a table.
+
+    Attributes
+    ----------
+    name : str
+    expected_s, found_s : float
+        Closed form and simulated time; for replays of traces, the lower bound and the makespan.
+    ok : bool
+    cells : tuple of str
+        What the table shows.
+    """
+
+    name: str
+    expected_s: float
+    found_s: float
+    ok: bool
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Tables of checks.
+
+    Attributes
+    ----------
+    tables : tuple of (title, head, checks)
+    """
+
+    tables: tuple[tuple[str, tuple[str, ...], tuple[Check, ...]], ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all checks passed."""
+        return all(check.ok for _, _, checks in self.tables for check in checks)
+
+    def lines(self) -> list[str]:
+        """Tables for a terminal."""
+        lines: list[str] = []
+        for title, head, checks in self.tables:
+            rows = [head, *(check.cells for check in checks)]
+            width = [max(len(row[i]) for row in rows) for i in range(len(head))]
+            lines += ["", title]
+            lines += ["  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(row, width, strict=True)).rstrip() for row in rows]
+        total = sum(len(checks) for _, _, checks in self.tables)
+        failed = [check.name for _, _, checks in self.tables for check in checks if not check.ok]
+        lines += ["", f"{total - len(failed)} of {total} checks passed" + (f"; failed: {', '.join(failed)}" if failed else "")]
+        return lines
+
+    def markdown(self) -> list[str]:
+        """Tables for a page of documentation."""
+        lines: list[str] = []
+        for title, head, checks in self.tables:
+            lines += ["", f"## {title}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+            lines += ["| " + " | ".join(check.cells) + " |" for check in checks]
+        return lines
+
+
+def validate(traces: Iterable[str | PathLike[str]] = ()) -> Report:
+    """All checks; replays of the given traces on three topologies, with every allocation certified.
+
+    Examples
+    --------
+    >>> report = validate()
+    >>> report.ok, len(report.tables)
+    (True, 2)
+    """
+    paths = [Path(path) for path in traces]
+    head = ("case", "closed form", "simulated", "difference")
+    tables = [
+        ("Messages: eager and rendezvous (o = 1 us, L = 5 us, B = 1 GB/s)", head, tuple(message_checks())),
+        (
+            f"Collectives on a non-blocking star (a = 1 us, B = 10 GB/s, vector {format_bytes(VECTOR)}, block {format_bytes(BLOCK)})",
+            head,
+            tuple(collective_checks()),
+        ),
+    ]
+    if paths:
+        columns = (
+            "trace", "network", "makespan", "lower bound", "network-bound", "sharing", "bytes", "bytes lost", "allocations certified"
+        )  # fmt: skip
+        tables.append(("Real traces on three networks", columns, tuple(trace_checks(paths))))
+    return Report(tables=tuple(tables))
+
+
+def _compared(name: str, expected: float, found: float) -> Check:
+    difference = abs(found - expected) / expected if expected else abs(found)
+    return Check(
+        name=name,
+        expected_s=expected,
+        found_s=found,
+        ok=difference <= TOLERANCE,
+        cells=(name, format_time(expected, 8), format_time(found, 8), f"{difference:.1e}"),
+    )
+
+
+def message_checks() -> list[Check]:
+    """One message between two ranks: eager and rendezvous, receiver early and late; and an incast.
+
+    With overhead o on both sides, path latency L and rate B, a message of s bytes is received at 2o + L + s/B (eager), at
+    2o + 3L + s/B (rendezvous: request and clearance cost L each), or after the receive is posted.
+    """
+    o, latency, rate = 1e-6, 5e-6, 1e9
+    network = star(n=9, capacity=rate, latency=latency / 2)
+    protocol = Protocol(eager_threshold_bytes=8192, send_overhead_s=o, recv_overhead_s=o)
+
+    def message(size: int, posted_s: float = 0.0) -> Trace:
+        return Trace.from_rows(
+            n_ranks=2,
+            rows=[
+                {"rank": 0, "op": "send", "peer": 1, "tag": 0, "bytes": size},
+                {"rank": 1, "op": "recv", "peer": 0, "tag": 0, "bytes": size, "gap_ns": round(posted_s * 1e9)},
+            ],
+        )
+
+    incast = Trace.from_rows(
+        n_ranks=9,
+        rows=[
+            *({"rank": r, "op": "send", "peer": 0, "tag": 0, "bytes": 4000} for r in range(1, 9)),
+            *({"rank": 0, "op": "recv", "peer": r, "tag": 0, "bytes": 4000} for r in range(1, 9)),
+        ],
+    )
+    cases = [
+        ("eager, 1 kB", message(1000), 2 * o + latency + 1000 / rate),
+        ("rendezvous, 100 kB", message(100_000), 2 * o + 3 * latency + 100_000 / rate),
+        # Clearance leaves when the receive is posted: L, then the data, then L and the receiver's overhead.
+        ("rendezvous, receive posted at 50 us", message(100_000, 50e-6), 50e-6 + 2 * latency + 100_000 / rate + o),
+        ("eager, receive posted at 50 us", message(4000, 50e-6), 50e-6 + o),
+        # All eight drain together after 8 s/B; the receiver then pays one overhead per message.
+        ("incast of 8 x 4 kB", incast, o + 8 * 4000 / rate + latency + 8 * o),
+    ]
+    return [
+        _compared(name, expected, api.replay(trace, topology=network, protocol=protocol).makespan_s)
+        for name, trace, expected in cases
+    ]
+
+
+def collective_checks(members: Sequence[int] = MEMBERS) -> list[Check]:
+    """Every algorithm that has a closed form for the call, replayed on a star."""
+    checks = []
+    for n in members:
+        network = star(n=n, capacity=RATE, latency=ALPHA_S / 2)
+        for name in algorithms:
+            op = algorithms[name].op
+            if op in ("gatherv", "scatterv", "allgatherv", "alltoallv") or op.startswith("neighbor"):
+                continue
+            size = n * BLOCK if op == "alltoall" else _SIZE.get(op, VECTOR)
+            call = Call(op=op, n=n, size_bytes=size)
+            cost = algorithms[name].cost
+            if cost is None or any(default is None for default in algorithms[name].parameters.values()) or cost(call) is None:
+                continue
+            trace = Trace.from_rows(
+                n_ranks=n,
+                rows=[
+                    {"rank": r, "op": op, "bytes": size, **({"peer": 0} if op in ("bcast", "reduce", "gather", "scatter") else {})}
+                    for r in range(n)
+                ],
+            )
+            result = api.replay(trace, topology=network, protocol=Protocol.ideal(), collectives={op: name})
+            expected = closed_form_s(call, algorithm=name, alpha_s=ALPHA_S, bytes_per_s=RATE)
+            checks.append(_compared(f"{name}, n={n}", expected, result.makespan_s))
+    return checks
+
+
+def trace_checks(paths: Sequence[Path], fabrics: Sequence[str | Topology] = FABRICS) -> list[Check]:
+    """Replays of traces: every allocation proven, bytes conserved on every link, makespan not below the lower bound.
+
+    The last two are asserted by every replay; here the numbers are shown.
+    """
+    checks = []
+    for path in paths:
+        trace = read_trace(path)
+        for fabric in fabrics:
+            result = api.replay(trace, topology=fabric, certify=True)
+            s = result.summary
+            flows = result.to_arrow("flows").to_pandas()
+            carried = sum(layer["bytes"] for layer in s["layers"])
+            routed = float((flows["bytes"] * flows["hops"]).sum())
+            lost = abs(carried - routed) / max(routed, 1.0)
+            bound = s["lower_bound"]["largest_s"]
+            where = result.provenance["topology"]
+            checks.append(
+                Check(
+                    name=f"{path.name} on {where['family']}",
+                    expected_s=bound,
+                    found_s=result.makespan_s,
+                    ok=lost <= TOLERANCE and result.makespan_s >= bound * (1 - TOLERANCE),
+                    cells=(
+                        path.name,
+                        f"{where['family']} ({where['hosts']} hosts)",
+                        format_time(result.makespan_s, 6),
+                        format_time(bound, 4),
+                        f"{100 * s['network_bound']:.1f} %",
+                        f"{100 * s['critical_path']['sharing_s'] / max(result.makespan_s, 1e-300):.2f} %",
+                        format_bytes(s["network_bytes"]),
+                        f"{lost:.0e}",
+                        f"{s['engine']['allocations_certified']:,}",
+                    ),
+                )
+            )
+    return checks
