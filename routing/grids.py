@@ -38,7 +38,7 @@ class _Grid:
                 self.link[d, way, src[fits]] = links[fits]
 
     def offsets(self, source: Int64, destination: Int64) -> Int64:
-        """Signed steps in each dimension the short way round, shape (n, dimensions); half way round counts as positive."""
+        """Signed steps in each dimension the short way round, shape (n, dimensions); half way round is positive."""
         offset = self.place[destination] - self.place[source]
         if self.wrap:
             sides = np.array(self.dims)

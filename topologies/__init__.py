@@ -7,6 +7,7 @@ True
 
 from __future__ import annotations
 
+from netsim.topologies.description import Description, describe
 from netsim.topologies.dragonflies import dragonfly
 from netsim.topologies.files import from_file
 from netsim.topologies.generators import Generator, Parameter, build, generator, is_topology_file, topologies
@@ -17,10 +18,12 @@ from netsim.topologies.topology import Topology
 from netsim.topologies.trees import fat_tree, k_ary_n_tree, xgft
 
 __all__ = [
+    "Description",
     "Generator",
     "Parameter",
     "Topology",
     "build",
+    "describe",
     "dragonfly",
     "fat_tree",
     "from_file",
