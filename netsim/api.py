@@ -319,15 +319,14 @@ def _routes(
 
 
 def _provenance(run: _Run, *, seed: int) -> dict[str, Any]:
-    import numba
-    import pyarrow as pa
+    from importlib.metadata import version
 
     return {
         "netsim": netsim.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "numba": numba.__version__,
-        "pyarrow": pa.__version__,
+        "numba": version("numba"),
+        "pyarrow": version("pyarrow"),
         "topology": {
             "family": run.topology.family,
             "params": {key: _plain(value) for key, value in run.topology.params.items()},
