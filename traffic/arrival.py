@@ -90,8 +90,7 @@ class _Run:
         n = self._n
         rows = np.arange(n)
         chained = np.flatnonzero(program.chained)
-        free = program.flag("nonblocking") | program.flag("persistent")
-        before = np.where(free[chained - 1], chained - 1, n + chained - 1)
+        before = np.where(program.free[chained - 1], chained - 1, n + chained - 1)
         meeting = 2 * n + np.repeat(np.arange(instances.n), instances.size)
         at_end = program.completion[program.dep_row]
         source = np.concatenate([rows, before, n + program.dep_on, program.start_on, instances.row, meeting])

@@ -59,7 +59,7 @@ class Assembly:
             raise InputError(
                 "task graph",
                 f"at most {_MAX_TASKS} tasks",
-                got=f"more than {self.n_tasks + n}",
+                got=f"{self.n_tasks + n} or more",
                 remedy="replay a part of the trace",
             )
         self._tasks.append((np.full(n, kind, dtype=np.uint8), ranks, peers, amounts, ops))

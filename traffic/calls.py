@@ -128,7 +128,9 @@ class _Vectors:
             foreign = np.flatnonzero(dst < 0)
             if foreign.size:
                 raise InputError(
-                    self._subject(i, rows, int(src[foreign[0]])), "vpeer must name members of the communicator"
+                    self._subject(i, rows, int(src[foreign[0]])),
+                    "vpeer must name members of the communicator",
+                    got=f"rank {peers[number[peers] < 0][0]}",
                 )
         bare = np.flatnonzero((count == 0) & (self._program.size_bytes[rows] > 0))
         if bare.size:

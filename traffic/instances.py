@@ -112,7 +112,7 @@ def find_instances(program: Program, comms: Communicators, *, allow_incomplete: 
         root=np.full(int(keep.sum()), -1, dtype=np.int32),
         dropped=dropped,
     )
-    return replace(instances, root=_roots(program, comms, instances, rooted[keep]))
+    return replace(instances, root=_roots(program, instances, rooted[keep]))
 
 
 def _member_numbers(program: Program, comms: Communicators, row: Int64) -> Int64:
@@ -150,7 +150,7 @@ def _inconsistent(program: Program, comms: Communicators, rows: Int64, number: i
     )
 
 
-def _roots(program: Program, comms: Communicators, instances: Instances, rooted: npt.NDArray[np.bool_]) -> Int32:
+def _roots(program: Program, instances: Instances, rooted: npt.NDArray[np.bool_]) -> Int32:
     root = np.full(instances.n, -1, dtype=np.int32)
     which = np.flatnonzero(rooted)
     if which.size == 0:
@@ -162,13 +162,4 @@ def _roots(program: Program, comms: Communicators, instances: Instances, rooted:
     wanted[which] = peer
     hit = np.flatnonzero(rooted[at] & (program.rank[instances.row] == wanted[at]))
     root[at[hit]] = hit - instances.ptr[at[hit]]
-    lost = which[root[which] < 0]
-    if lost.size:
-        i = int(lost[0])
-        raise InputError(
-            f"communicator {instances.comm[i]} ({comms.name[int(instances.comm[i])]})",
-            f"the root of {OP_NAMES[instances.op[i]]} number {instances.coll_seq[i]} must be one of its members",
-            got=int(wanted[i]),
-            remedy="peer holds the world rank of the root",
-        )
     return root

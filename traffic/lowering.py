@@ -236,7 +236,7 @@ def _lower_collectives(
     used: dict[str, int] = {}
     send_s = protocol.send_overhead_s if protocol.collective_overhead else 0.0
     recv_s = protocol.recv_overhead_s if protocol.collective_overhead else 0.0
-    nonblocking = program.flag("nonblocking") | program.flag("persistent")
+    nonblocking = program.free
     choose = chooser(rules, notes)
     for call, which in collective_calls(trace=trace, program=program, instances=instances, notes=notes):
         schedule = build(call, algorithm=choose(call, int(which.size)))

@@ -127,7 +127,7 @@ def lower_messages(
     matched = np.flatnonzero(send_at >= 0)
     recv_of[send_at[matched]] = receives[matched]
     orphan = recv_of < 0
-    nonblocking = program.flag("nonblocking") | program.flag("persistent")
+    nonblocking = program.free
     _note_sizes(program, sends[send_at[matched]], receives[matched], notes)
 
     # Send overhead, then eager data or the request to send.

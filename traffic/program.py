@@ -79,6 +79,11 @@ class Program:
         """Rows with the flag."""
         return np.asarray((self.flags & FLAG[name]) != 0)
 
+    @property
+    def free(self) -> Bool:
+        """Rows that let their rank go on at once: non-blocking calls and starts of persistent requests."""
+        return self.flag("nonblocking") | self.flag("persistent")
+
     def is_op(self, *names: str) -> Bool:
         """Rows with one of the operations."""
         result = np.zeros(self.n, dtype=bool)
@@ -228,7 +233,7 @@ def find_cycle(program: Program) -> None:
     # Two moments per row: entered (row) and ended (n + row).
     rows = np.arange(n)
     chained = np.flatnonzero(program.chained)
-    before = np.where(program.flag("nonblocking")[chained - 1], chained - 1, n + chained - 1)
+    before = np.where(program.free[chained - 1], chained - 1, n + chained - 1)
     at_end = program.completion[program.dep_row]
     source = np.concatenate([rows, before, n + program.dep_on, program.start_on])
     target = np.concatenate([n + rows, chained, program.dep_row + np.where(at_end, n, 0), program.start_row])

@@ -35,7 +35,9 @@ class Protocol:
         has left the source (the network card reads the user's buffer).
     collective_overhead : bool
         Charge the two overheads for every message inside a collective as well, as if the library were built on its own
-        point-to-point layer (MPICH and Open MPI are). Off: a step costs latency and bytes only, as in the classical closed forms.
+        point-to-point layer (MPICH and Open MPI are), so that a collective costs what the same messages cost when the
+        application sends them: a member pays for all its sends of a step before the step and for all its receives after it.
+        Off: a step costs latency and bytes only, as in the classical closed forms.
 
     Notes
     -----

@@ -289,6 +289,17 @@ def test_incomplete_tail_only_touches_its_communicator():
     assert run.notes() == {"incomplete_collectives": 1}
 
 
+def test_further_inconsistent_collectives_are_counted():
+    rows = [{"rank": rank, "op": "barrier"} for rank in (0, 1, 0, 1, 0, 0, 2)]
+    with pytest.raises(InputError) as error:
+        lower(Trace.from_rows(n_ranks=3, rows=rows))
+    # Collective 0 is complete; 1 lacks rank 2, 2 lacks ranks 1 and 2, 3 is on rank 0 only.
+    assert str(error.value).startswith(
+        "communicator 0 (WORLD): collective 1 must be one operation, called once by each of its 3 members, "
+        "got barrier on 2 (ranks 0-1), nothing on 1 (rank 2), and 2 more such collectives; "
+    )
+
+
 def test_a_rank_that_calls_twice():
     rows = [{"rank": 0, "op": "barrier", "coll_seq": 0}, {"rank": 0, "op": "barrier", "coll_seq": 0}]
     with pytest.raises(InputError, match=r"got barrier on 2 \(rank 0\), nothing on 1 \(rank 1\)"):
@@ -407,6 +418,15 @@ def test_neighbour_collectives(op):
         (r, order[(m + step) % 3], sizes[step == -1]) for m, r in enumerate(order) for step in (1, -1)
     )
     assert [run.leave(r)[0] for r in range(3)] == [5 + max(sizes) / 1000] * 3
+
+
+def test_neighbour_outside_the_communicator():
+    rows = [{"rank": r, "op": "neighbor_alltoall", "comm": 1, "bytes": 8, "vbytes": [8], "vpeer": [2]} for r in (0, 1)]
+    with pytest.raises(InputError) as error:
+        lower(Trace.from_rows(n_ranks=3, rows=rows, comms=[[0, 1]]))
+    assert str(error.value) == (
+        "communicator 1, neighbor_alltoall number 0, rank 0: vpeer must name members of the communicator, got rank 2"
+    )
 
 
 def test_neighbours_that_were_not_recorded_are_counted():

@@ -382,6 +382,33 @@ def test_unresolved_tag():
     assert sorted(zip(m.recv_op.tolist(), m.send_op.tolist(), strict=True)) == [(0, 3), (1, 2)]
 
 
+def test_unresolved_source_with_a_tag_and_unresolved_tag_with_a_source():
+    """Each takes the earliest message that fits what is known of it, across a barrier and next to numbered messages."""
+    rows = [
+        recv(0, 2, 8, tag=9, match=1),
+        {"rank": 0, "op": "barrier"},
+        recv(0, None, 8, tag=5, flags=["any_source"]), recv(0, 2, 8, tag=None, flags=["any_tag"]),
+        compute(1, 9), send(1, 0, 8, tag=5), {"rank": 1, "op": "barrier"}, send(1, 0, 8, tag=5),
+        send(2, 0, 8, tag=9, match=1), {"rank": 2, "op": "barrier"}, compute(2, 1), send(2, 0, 8, tag=7),
+        send(2, 0, 8, tag=6),
+    ]  # fmt: skip
+    run = Run(3, rows)
+    m = run.lowered.messages
+    pairs = {r: s for s, r in zip(m.send_op.tolist(), m.recv_op.tolist(), strict=True) if r >= 0}
+    # Rows of rank 0 are 0..3, of rank 1 4..7, of rank 2 8..12.
+    assert pairs == {0: 8, 2: 5, 3: 11}
+    assert run.notes() == {"wildcards_by_arrival": 2, "orphan_eager_sends": 2}
+
+
+def test_numbered_message_may_arrive_before_or_after_its_receive_is_posted():
+    rows = [
+        compute(0, 5), recv(0, 1, 8, match=3), recv(0, None, 8, flags=["any_source"]),
+        send(1, 0, 8, match=3), compute(1, 50), send(1, 0, 8),
+    ]  # fmt: skip
+    m = Run(2, rows).lowered.messages
+    assert sorted(zip(m.recv_op.tolist(), m.send_op.tolist(), strict=True)) == [(1, 3), (2, 5)]
+
+
 def test_wildcard_that_nothing_reaches():
     run = Run(2, [recv(0, None, 8, flags=["any_source"]), compute(1, 1)])
     assert run.leave(0) == [math.inf]

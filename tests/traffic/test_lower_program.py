@@ -298,6 +298,13 @@ def test_empty_flows_and_matrices(profile):
 # ---- as a whole
 
 
+def test_more_tasks_than_the_graph_can_number(monkeypatch):
+    monkeypatch.setattr("netsim.traffic.assembly._MAX_TASKS", 3)
+    with pytest.raises(InputError) as error:
+        lower(Trace.from_rows(n_ranks=1, rows=[mark(0) for _ in range(4)]))
+    assert str(error.value) == "task graph: at most 3 tasks, got 4 or more; replay a part of the trace"
+
+
 def halo(n: int, steps: int, size: int) -> list[dict]:
     rows = []
     for r in range(n):
