@@ -9,13 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from netsim.traces._validate import validate
     from netsim.traces.check import CheckReport, Finding, check_trace
     from netsim.traces.info import TraceInfo, describe_trace
-    from netsim.traces.repair import drop_incomplete, drop_missing_ranks, drop_rows
-
     from netsim.traces.io import TraceWriter, iter_batches, read_trace, write_trace
+    from netsim.traces.repair import drop_incomplete, drop_missing_ranks, drop_rows
     from netsim.traces.trace import Communicators, Trace, TraceMeta
-    from netsim.traces.validate import validate
 
 _NAMES = {
     "CheckReport": "check",
@@ -32,7 +31,7 @@ _NAMES = {
     "drop_rows": "repair",
     "iter_batches": "io",
     "read_trace": "io",
-    "validate": "validate",
+    "validate": "_validate",
     "write_trace": "io",
 }
 

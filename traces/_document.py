@@ -46,8 +46,8 @@ Key-value metadata of the main file, all strings:
 | `netsim.time` | where times come from: {time} |
 | `netsim.time_quality` | {quality}; with `oversubscribed`, times measure the machine, not the program |
 | `netsim.complete` | {complete} |
-| `netsim.meta` | JSON: the above, and `gap_clock` ({gap}), `work_unit`, `source`, `provenance`, `licence`, `unresolved` (counts), \
-`ledger` (everything skipped or approximated, counted by name), `notes` |
+| `netsim.meta` | JSON: the above, and `gap_clock` ({gap}), `work_unit`, \
+`source`, `provenance`, `licence`, `unresolved` (counts), `ledger` (everything skipped or approximated, counted by name), `notes` |
 | `netsim.comms`, `netsim.ranks`, `netsim.phases` | side tables, in the form of one file |
 
 What readers tolerate: any integer width; strings, plain or dictionary; floats that hold whole numbers, with NaN

@@ -155,12 +155,18 @@ def _integers(data: Any, target: Any, where: str) -> Any:
     if pa.types.is_floating(data.type):
         # pandas turns an integer column with holes into floats with NaN.
         data = pc.if_else(pc.is_nan(data), pa.scalar(None, type=data.type), data)
+        broken = data.filter(pc.not_equal(pc.floor(data), data))
+        if len(broken):
+            raise InputError(where, "must hold whole numbers", got=broken[0].as_py())
     elif not pa.types.is_integer(data.type):
         raise InputError(where, "must hold whole numbers", got=str(data.type))
     try:
         return data.cast(target)
-    except pa.ArrowException as error:
-        raise InputError(where, f"must hold whole numbers that fit {target}", got=_first_line(error)) from None
+    except pa.ArrowException:
+        ends = pc.min_max(data)
+        bits = np.iinfo(target.to_pandas_dtype())
+        worst = ends["max"].as_py() if ends["max"].as_py() > bits.max else ends["min"].as_py()
+        raise InputError(where, f"must hold whole numbers from {bits.min} to {bits.max}", got=worst) from None
 
 
 def _integer_time(data: Any, field: Any, spec: Column, where: str, foreign: bool) -> tuple[Any, list[str]]:
@@ -229,13 +235,14 @@ def _unknown_op(data: Any, table: Any, where: str) -> InputError:
     names = np.asarray(pc.fill_null(data.cast(pa.string()), "(null)").to_numpy(), dtype=object)
     ranks = table.column("rank").to_numpy() if "rank" in table.column_names else np.zeros(len(names), dtype=np.int64)
     known = np.isin(names, [*schema.OP_NAMES, "(null)"])
+    unknown = sorted(set(names[~known].tolist()))
     found = []
-    for name in sorted(set(names[~known].tolist())):
+    for name in unknown:
         at = names == name
         found.append(f"{name!r} x {int(at.sum())} on {rank_ranges(ranks[at])}")
-    best = sorted({closest(n, schema.OP_NAMES).split("; ")[0] for n in set(names[~known].tolist())})
-    hint = [text.split("? valid")[0] + "?" for text in best if text.startswith("did you mean")]
-    remedy = hint[0] if len(hint) == 1 else "map it to the vocabulary in docs/trace-format.md"
+    hint = closest(unknown[0], schema.OP_NAMES).split(" valid:")[0]
+    suggest = len(unknown) == 1 and hint.startswith("did you mean")
+    remedy = hint if suggest else "map them to the vocabulary in docs/trace-format.md"
     return InputError(where, "unknown operations", got="; ".join(found[:8]), remedy=remedy)
 
 

@@ -11,10 +11,9 @@ import numpy.typing as npt
 from netsim.core.arrays import csr_gather
 from netsim.core.units import format_time
 from netsim.traces._normalise import rank_ranges
-from netsim.traces.matching import CollectiveGroups, collective_groups, completion_rows, message_balance
+from netsim.traces.matching import CollectiveGroups, collective_groups, completion_rows, cross_rows, message_balance
 from netsim.traces.schema import FLAG, NO_TIME, OP_CODE, OP_NAMES, OPS, op_codes
 from netsim.traces.trace import Trace
-from netsim.traces.validate import cross_rows
 
 __all__ = ["RULES"]
 

@@ -144,11 +144,10 @@ class Source:
         return [name for name in known if name in columns and name in present]
 
     def read(self, columns: Sequence[str] | None) -> Any:
-        """The table as stored: the wanted columns and the required ones; all when ``columns`` is None."""
+        """The table as stored: the wanted columns and ``schema.STRUCTURE``; all when ``columns`` is None."""
         wanted = None
         if columns is not None:
-            required = [c.name for c in schema.COLUMNS[self.profile].values() if c.required]
-            wanted = self.select([*columns, *required])
+            wanted = self.select([*columns, *schema.STRUCTURE[self.profile]])
         try:
             return self.file.read(columns=wanted)
         except (pa.ArrowException, OSError) as error:

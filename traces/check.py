@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from netsim.core.errors import InputError
+from netsim.traces._validate import validate
 from netsim.traces.trace import Trace
-from netsim.traces.validate import validate
 
 __all__ = ["CheckReport", "Finding", "check_trace"]
 
@@ -60,6 +61,10 @@ class CheckReport:
     def errors(self) -> tuple[Finding, ...]:
         """Findings that are errors."""
         return tuple(finding for finding in self.findings if finding.severity == "error")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values, ready for ``json.dumps``."""
+        return {"ok": self.ok, **asdict(self)}
 
     def lines(self) -> list[str]:
         """The report for a terminal."""

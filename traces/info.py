@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -42,7 +41,7 @@ class PairVolume:
 
 @dataclass(frozen=True, kw_only=True)
 class TraceInfo:
-    """Summary of a trace; ``lines()`` for people, ``to_json()`` for programs.
+    """Summary of a trace; ``lines()`` for people, ``to_dict()`` for programs.
 
     Attributes
     ----------
@@ -96,9 +95,9 @@ class TraceInfo:
     meta: dict[str, Any]
     check: CheckReport | None
 
-    def to_json(self) -> str:
-        """The summary as JSON text, keys sorted."""
-        return json.dumps(asdict(self), sort_keys=True)
+    def to_dict(self) -> dict[str, Any]:
+        """The summary as plain values, ready for ``json.dumps``."""
+        return asdict(self) | {"check": self.check.to_dict() if self.check is not None else None}
 
     def lines(self, *, heat: bool = True) -> list[str]:
         """The summary for a terminal of 100 columns; ``heat=False`` leaves out the map of who talked to whom."""

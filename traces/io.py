@@ -17,8 +17,8 @@ from netsim.core.errors import InputError, closest
 from netsim.traces import schema
 from netsim.traces._normalise import normalise, normalise_side, rank_ranges
 from netsim.traces._source import PREFIX, Source, comms_table, is_trace_directory, meta_entries, pack_table
+from netsim.traces._validate import missing_ranks, validate
 from netsim.traces.trace import Communicators, Trace, TraceMeta
-from netsim.traces.validate import missing_ranks, validate
 
 __all__ = ["ROW_GROUP_ROWS", "TraceWriter", "iter_batches", "read_trace", "write_trace"]
 
@@ -233,19 +233,20 @@ class TraceWriter:
         encodings = {"delta": "DELTA_BINARY_PACKED", "split": "BYTE_STREAM_SPLIT"}
         encoding = {_leaf(c): encodings[c.encoding] for c in used if c.encoding in encodings}
         try:
-            self._writer = pq.ParquetWriter(
-                self._temporary,
-                self._schema,
-                compression="zstd",
-                compression_level=3,
-                use_dictionary=dictionary,
-                column_encoding=encoding,
-                data_page_version="2.0",
-                write_page_index=True,
-                write_batch_size=1 << 16,
-            )
+            self._temporary.open("wb").close()
         except OSError as error:
-            raise InputError(str(self.path), "cannot be written", got=error.strerror or str(error)) from None
+            raise InputError(str(self.path), "cannot be written", got=error.strerror) from None
+        self._writer = pq.ParquetWriter(
+            self._temporary,
+            self._schema,
+            compression="zstd",
+            compression_level=3,
+            use_dictionary=dictionary,
+            column_encoding=encoding,
+            data_page_version="2.0",
+            write_page_index=True,
+            write_batch_size=1 << 16,
+        )
 
     def _finish(self) -> None:
         meta = self.meta.with_notes(*[note for note in self._notes if note not in self.meta.notes])
@@ -288,7 +289,7 @@ def read_trace(
     path : path
         Parquet file or directory written by netsim, or any Parquet file with the required columns of one profile.
     columns : list of str, optional
-        Optional columns to load (the required ones always are); all by default.
+        Optional columns to load, besides those of ``schema.STRUCTURE``; all by default.
     allow_incomplete : bool
         Where ranks are missing, drop what touches them, counted in the ledger, instead of raising.
 

@@ -12,7 +12,14 @@ from netsim.core.arrays import Int64, csr_ptr
 from netsim.traces.schema import FLAG, OP_CODE, OPS, op_codes
 from netsim.traces.trace import Trace
 
-__all__ = ["CollectiveGroups", "MessageBalance", "collective_groups", "completion_rows", "message_balance"]
+__all__ = [
+    "CollectiveGroups",
+    "MessageBalance",
+    "collective_groups",
+    "completion_rows",
+    "cross_rows",
+    "message_balance",
+]
 
 Bool = npt.NDArray[np.bool_]
 
@@ -220,3 +227,17 @@ def completion_rows(trace: Trace) -> Int64:
     # Reversed, so that the first row that waits is the one that stays.
     over[(row - back)[waits][::-1]] = row[waits][::-1]
     return over
+
+
+def cross_rows(trace: Trace, rank: npt.NDArray[Any], pairs: npt.NDArray[Any]) -> Int64:
+    """Row numbers of (rank, stream, seq), or -1; needs seq = 0, 1, 2, ... in each (rank, stream)."""
+    all_rank, all_stream = trace.column("rank"), trace.column("stream")
+    if all_rank.size == 0 or len(pairs) == 0:
+        return np.full(len(pairs), -1, dtype=np.int64)
+    width = int(all_stream.max()) + 1
+    lane = all_rank.astype(np.int64) * width + all_stream
+    known, start, count = np.unique(lane, return_index=True, return_counts=True)
+    wanted = rank.astype(np.int64) * width + pairs[:, 0]
+    at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+    good = (known[at] == wanted) & (pairs[:, 0] < width) & (pairs[:, 1] >= 0) & (pairs[:, 1] < count[at])
+    return np.where(good, start[at] + pairs[:, 1], -1)

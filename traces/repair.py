@@ -12,9 +12,10 @@ import pyarrow as pa
 from netsim.core.arrays import csr_ptr
 from netsim.core.errors import InputError
 from netsim.traces._normalise import rank_ranges
+from netsim.traces._validate import missing_ranks
+from netsim.traces.matching import cross_rows
 from netsim.traces.schema import OP_NAMES, OPS, op_codes
 from netsim.traces.trace import Trace
-from netsim.traces.validate import cross_rows, missing_ranks
 
 __all__ = ["drop_incomplete", "drop_missing_ranks", "drop_rows"]
 

@@ -27,6 +27,7 @@ __all__ = [
     "OP_NAMES",
     "PROFILES",
     "SIDE_TABLES",
+    "STRUCTURE",
     "TIME",
     "TIME_QUALITY",
     "Column",
@@ -209,6 +210,15 @@ COLUMNS: Final = MappingProxyType(
     {p: MappingProxyType({c.name: c for c in _COLUMNS if p in c.profiles}) for p in PROFILES}
 )
 """Profile -> column name -> ``Column``, in the order of the file."""
+
+STRUCTURE: Final = MappingProxyType(
+    {
+        p: tuple(c.name for c in COLUMNS[p].values() if c.required)
+        + (("stream", "flags", "comm", "peer", "tag", "coll_seq", "vpeer") if p == "ops" else ())
+        for p in PROFILES
+    }
+)
+"""Profile -> columns that are always loaded: without them the others cannot be understood or validated."""
 
 SIDE_TABLES: Final = MappingProxyType(
     {p: MappingProxyType({c.name: c for c in _COLUMNS if p in c.profiles}) for p in ("comms", "ranks", "phases")}

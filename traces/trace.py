@@ -346,7 +346,7 @@ class Trace:
         InputError
             A value breaks the schema (see ``netsim.traces.validate``).
         """
-        from netsim.traces.validate import validate
+        from netsim.traces._validate import validate
 
         columns = schema.COLUMNS["ops"]
         table = _table_from_rows([dict(row) for row in rows], columns)
@@ -388,7 +388,7 @@ class Trace:
 
     @classmethod
     def _from_arrays(cls, profile: str, n_ranks: int, data: Mapping[str, Any], meta: Mapping[str, Any]) -> Trace:
-        from netsim.traces.validate import validate
+        from netsim.traces._validate import validate
 
         arrays = {name: np.asarray(values) for name, values in data.items() if values is not None}
         sizes = {name: array.size for name, array in arrays.items()}
@@ -431,8 +431,7 @@ def _table_from_rows(rows: list[dict[str, Any]], columns: Mapping[str, schema.Co
         next_seq[lane] = row["seq"] + 1
         if row["op"] in collective:
             group = (row["rank"], row.get("comm") or 0)
-            row.setdefault("coll_seq", next_coll.get(group, 0))
-            next_coll[group] = row["coll_seq"] + 1
+            next_coll[group] = 1 + (row.setdefault("coll_seq", next_coll.get(group, 0)) or 0)
     if all(isinstance(row[name], int) for row in rows for name in ("rank", "seq")):
         rows.sort(key=lambda row: (row["rank"], row.get("stream") or 0, row["seq"]))
     used = [name for name in columns if columns[name].required or any(name in row for row in rows)]
