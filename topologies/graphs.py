@@ -104,6 +104,10 @@ class EdgeList:
         number = np.empty(n, dtype=np.int64)
         number[order] = np.arange(n)
         u, v = number[self.source], number[self.target]
+        loops = np.flatnonzero(u == v)
+        if loops.size:
+            name = self.names[int(self.source[loops[0]])]
+            raise InputError(f"edge {name} - {name}", "a link must join two different vertices")
         if not self.directed:
             u, v = np.minimum(u, v), np.maximum(u, v)
         default = np.where((u < n_hosts) | (v < n_hosts), "host", "switch")
@@ -162,11 +166,13 @@ def quantity(kind: str, column: str, value: object, subject: str) -> float:
     parse: Callable[..., float] = parse_rate if kind == "capacity" else parse_time
     where = f"{subject} {column}"
     unit = column.removeprefix(kind).removeprefix("_")
-    if unit in ("bytes_per_s", "s"):
+    if unit:
         try:
-            return float(value)  # type: ignore[arg-type]
+            plain = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             raise InputError(where, "must be a number", got=repr(value)) from None
+        if unit in ("bytes_per_s", "s"):
+            return plain
     # Text goes through the units parser, so a number without any unit is an error that names the choices.
     number = f"{value:g}" if isinstance(value, float) else str(value)
     return parse(number + unit, subject=where)
