@@ -118,11 +118,20 @@ def _convert(
             notes += lost
         if data.null_count and not spec.nullable:
             raise InputError(where, "must not be null", got=f"{data.null_count} null rows")
+        if spec.is_list and _null_entries(data):
+            raise InputError(where, "entries of lists must not be null", got=f"{_null_entries(data)} null entries")
         fields.append(
             pa.field(spec.name, target, nullable=spec.nullable, metadata={"unit": spec.unit} if spec.unit else None)
         )
         arrays.append(data)
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields)), notes
+
+
+def _null_entries(lists: Any) -> int:
+    values = pc.list_flatten(lists)
+    if pa.types.is_struct(values.type):
+        return int(values.null_count + sum(pc.struct_field(values, i).null_count for i in (0, 1)))
+    return int(values.null_count)
 
 
 def _some(names: list[str]) -> str:

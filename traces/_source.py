@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -150,6 +150,14 @@ class Source:
             wanted = self.select([*columns, *schema.STRUCTURE[self.profile]])
         try:
             return self.file.read(columns=wanted)
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(self.name, error) from None
+
+    def batches(self, columns: list[str] | None, rows: int) -> Iterator[Any]:
+        """Tables as stored, of up to ``rows`` rows."""
+        try:
+            for batch in self.file.iter_batches(batch_size=rows, columns=columns):
+                yield pa.Table.from_batches([batch])
         except (pa.ArrowException, OSError) as error:
             raise _damaged(self.name, error) from None
 

@@ -347,8 +347,8 @@ def iter_batches(
     """
     source = Source(path)
     wanted = source.select(columns) if columns is not None else None
-    for batch in source.file.iter_batches(batch_size=batch_rows, columns=wanted):
-        yield source.canonical(pa.Table.from_batches([batch]), partial=columns is not None)[0]
+    for table in source.batches(wanted, batch_rows):
+        yield source.canonical(table, partial=columns is not None)[0]
 
 
 def _leaf(column: schema.Column) -> str:

@@ -327,7 +327,7 @@ def arrow_type(column: Column) -> Any:
     if column.type == "name":
         return pa.dictionary(pa.int32(), pa.string())
     if column.type.startswith("list<struct"):
-        pair = pa.struct([pa.field("stream", pa.int32(), nullable=False), pa.field("seq", pa.int32(), nullable=False)])
+        pair = pa.struct([pa.field("stream", pa.int32()), pa.field("seq", pa.int32())])
         return pa.list_(pa.field("element", pair))
     if column.is_list:
         return pa.list_(pa.field("element", simple[column.type[5:-1]]))

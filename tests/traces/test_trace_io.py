@@ -304,6 +304,8 @@ def test_damaged_pages(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"^t\.parquet: the Parquet file is cut off or damaged, got .*; copy it again"):
         read_trace(path)
+    with pytest.raises(InputError, match=r"^t\.parquet: the Parquet file is cut off or damaged, got .*; copy it again"):
+        list(iter_batches(path))
 
 
 def rewrite(path: Path, **entries: str | None) -> None:
@@ -509,3 +511,53 @@ def test_large_traces_stream_in_bounded_memory(tmp_path: Path) -> None:
     one_group = k * (4 + 4 + 1 + 8)
     assert total == ranks * k
     assert peak < 12 * one_group < ranks * one_group
+
+
+def test_writer_takes_record_batches(tmp_path: Path) -> None:
+    trace = two_ranks()
+    with TraceWriter(tmp_path / "t.parquet", profile="ops", meta=trace.meta) as writer:
+        for batch in trace.table.to_batches():
+            writer.write(batch)
+    assert read_trace(tmp_path / "t.parquet").content_hash == trace.content_hash
+    with pytest.raises(InputError, match=r"^trace writer: unknown profile, got 'opps'; did you mean 'ops'\? "):
+        TraceWriter(tmp_path / "t.parquet", profile="opps", meta=trace.meta)
+
+
+def test_names_may_change_from_batch_to_batch(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t.parquet", profile="ops", meta=TraceMeta(n_ranks=1)) as writer:
+        for seq, dtype in enumerate(["int8", "float32", "int8"]):
+            writer.write({"rank": [0], "seq": [seq], "op": ["mark"], "bytes": [0], "dtype": [dtype]})
+    codes, names = read_trace(tmp_path / "t.parquet").labels("dtype")
+    assert [names[code] for code in codes] == ["int8", "float32", "int8"]
+
+
+def test_damaged_side_file_of_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io, "SIDE_LIMIT_BYTES", 10)
+    write_trace(two_ranks(), tmp_path / "t")
+    (tmp_path / "t" / "comms.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"^t/comms\.parquet: the Parquet file is cut off or damaged, got "):
+        read_trace(tmp_path / "t")
+
+
+def test_numbers_of_communicators_must_count_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io, "SIDE_LIMIT_BYTES", 10)
+    write_trace(two_ranks(), tmp_path / "t")
+    pq.write_table(
+        pa.table({"comm": [0, 2], "name": ["a", "b"], "members": [[0, 1], [1]]}), tmp_path / "t" / "comms.parquet"
+    )
+    with pytest.raises(InputError, match=whole("t table comms: comm must count 0, 1, 2, ..., got 0, 2")):
+        read_trace(tmp_path / "t")
+
+
+def test_side_tables_that_cannot_be_written_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(io, "SIDE_LIMIT_BYTES", 10)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(io.pq, "write_table", full)
+    with pytest.raises(OSError, match=r"^no space left$"):
+        write_trace(two_ranks(), tmp_path / "t")
+    assert list(tmp_path.iterdir()) == []

@@ -168,3 +168,43 @@ def test_columns_of_a_table_from_elsewhere() -> None:
             build(**columns)
     assert build(peer=pa.nulls(1)).column("peer").tolist() == [-1]
     assert build(peer=[float("nan")]).column("peer").tolist() == [-1]
+
+
+def test_null_entries_of_lists_are_refused() -> None:
+    pair = pa.struct([("stream", pa.int32()), ("seq", pa.int32())])
+    base = {"rank": [0], "seq": [0], "op": ["mark"], "bytes": [0]}
+    for name, values in (
+        ("deps", pa.array([[1, None]], pa.list_(pa.int64()))),
+        ("xdeps", pa.array([[{"stream": 1, "seq": None}]], pa.list_(pair))),
+        ("xdeps", pa.array([[None]], pa.list_(pair))),
+    ):
+        text = f"trace column {name}: entries of lists must not be null, got "
+        with pytest.raises(InputError, match=f"^{re.escape(text)}[1-9] null entries$"):
+            Trace(profile="ops", table=pa.table({**base, name: values}), meta=TraceMeta(n_ranks=1), comms=WORLD_OF_ONE)
+
+
+WORLD_OF_ONE = Communicators.world(1)
+
+
+def test_shape_of_the_table() -> None:
+    table = pa.table({"src": [0], "dst": [0], "bytes": [1]})
+    text = "trace: unknown profile, got 'matrx'; did you mean 'matrix'? valid: flows, matrix, ops"
+    with pytest.raises(InputError, match=f"^{re.escape(text)}$"):
+        Trace(profile="matrx", table=table, meta=TraceMeta(n_ranks=1), comms=WORLD_OF_ONE)
+    twice = pa.Table.from_arrays([*table.columns, table["bytes"]], names=["src", "dst", "bytes", "bytes"])
+    with pytest.raises(InputError, match=r"^trace column bytes: occurs more than once$"):
+        Trace(profile="matrix", table=twice, meta=TraceMeta(n_ranks=1), comms=WORLD_OF_ONE)
+
+
+def test_large_strings_in_dictionaries_and_lists_of_other_widths() -> None:
+    table = pa.table({
+        "rank": [0, 0], "seq": [0, 1], "bytes": [0, 0],
+        "op": pa.array(["mark", "mark"]).cast(pa.large_string()).dictionary_encode(),
+        "dtype": pa.array(["int8", None]).cast(pa.large_string()).dictionary_encode(),
+        "deps": pa.array([None, [1]], pa.large_list(pa.uint8())),
+    })  # fmt: skip
+    trace = Trace(profile="ops", table=table, meta=TraceMeta(n_ranks=1), comms=WORLD_OF_ONE)
+    validate(trace)
+    assert trace.op_names == ["mark", "mark"]
+    assert trace.labels("dtype")[0].tolist() == [0, -1]
+    assert trace.ragged("deps")[1].tolist() == [1]
