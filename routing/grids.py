@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from netsim.core.arrays import Int64, csr_ptr, frozen
+from netsim.core.arrays import Int32, Int64, csr_ptr, frozen
 from netsim.core.rng import hash64
 from netsim.routing.pathset import Paths
 from netsim.topologies import Topology
@@ -76,13 +76,7 @@ def dimension_order_paths(topology: Topology, source: Int64, destination: Int64)
             tie = 2 * offset[:, d] == side
             odd = (both - end[:, d]) % 2 == 1
             offset[tie & odd, d] = -side // 2
-    moves = source != destination
-    hops = np.abs(offset).sum(axis=1) + 2 * moves
-    ptr = csr_ptr(hops)
-    link = np.empty(ptr[-1], dtype=np.int32)
-    some = np.flatnonzero(moves)
-    link[ptr[some]] = topology.out_link[topology.out_ptr[source[some]]]
-    link[ptr[some + 1] - 1] = topology.in_link[topology.in_ptr[destination[some]]]
+    link, ptr = _with_host_links(topology, source, destination, np.abs(offset).sum(axis=1))
     at = ptr[:-1] + 1  # where the hops of the present dimension begin
     switch = from_switch.copy()
     for d, side in enumerate(grid.dims):
@@ -119,8 +113,8 @@ def grid_spread_paths(topology: Topology, source: Int64, destination: Int64, *, 
     switch, to_switch = source // grid.per_switch, destination // grid.per_switch
     offset = grid.offsets(switch, to_switch)
     sides = np.array(grid.dims)
-    moves = source != destination
-    columns = [np.where(moves, topology.out_link[topology.out_ptr[source]], -1)]
+    link, ptr = _with_host_links(topology, source, destination, np.abs(offset).sum(axis=1))
+    at = ptr[:-1] + 1  # where the next hop of each path goes
     rows = np.flatnonzero(np.any(offset != 0, axis=1))
     while rows.size:
         left = offset[rows]
@@ -130,12 +124,22 @@ def grid_spread_paths(topology: Topology, source: Int64, destination: Int64, *, 
         draw = hash64(0, word[rows].view(np.int64), switch[rows]) % rank[:, -1].astype(np.uint64)
         pick = np.argmax(rank > draw.astype(np.int64)[:, None], axis=1)
         down, d = np.divmod(pick, len(grid.dims))
-        hop = np.full(source.size, -1, dtype=np.int64)
-        hop[rows] = grid.link[d, down, switch[rows]]
-        columns.append(hop)
+        hop = grid.link[d, down, switch[rows]]
+        link[at[rows]] = hop
+        at[rows] += 1
         flip = (down == 1) & (left[np.arange(rows.size), d] > 0)
         offset[rows, d] = np.where(flip, offset[rows, d] - sides[d], offset[rows, d]) + np.where(down == 1, 1, -1)
-        switch[rows] = topology.link_dst[hop[rows]] - grid.n_hosts
+        switch[rows] = topology.link_dst[hop] - grid.n_hosts
         rows = rows[np.any(offset[rows] != 0, axis=1)]
-    columns.append(np.where(moves, topology.in_link[topology.in_ptr[destination]], -1))
-    return Paths.from_columns(columns)
+    return Paths(ptr=frozen(ptr, np.int64), link=frozen(link, np.int32))
+
+
+def _with_host_links(topology: Topology, source: Int64, destination: Int64, steps: Int64) -> tuple[Int32, Int64]:
+    """Room for paths of so many steps between switches, with the host links in place; and the row pointers."""
+    moves = source != destination
+    ptr = csr_ptr(steps + 2 * moves)
+    link = np.empty(ptr[-1], dtype=np.int32)
+    some = np.flatnonzero(moves)
+    link[ptr[some]] = topology.out_link[topology.out_ptr[source[some]]]
+    link[ptr[some + 1] - 1] = topology.in_link[topology.in_ptr[destination[some]]]
+    return link, ptr
