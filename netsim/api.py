@@ -147,7 +147,7 @@ def replay(
     """
     begin = time.perf_counter()
     if not isinstance(trace, Trace):
-        trace = read_trace(trace)
+        trace = read_trace(trace, allow_incomplete=allow_incomplete)
     protocol = protocol or Protocol()
     if ranks_per_host < 1:
         raise InputError("ranks per host", "must be 1 or more", got=ranks_per_host)

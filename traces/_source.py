@@ -68,7 +68,7 @@ class Source:
     Attributes
     ----------
     name : str
-        What errors are about: the name of the file.
+        What errors are about: the path as the user gave it.
     profile : str
     foreign : bool
         The file does not say that netsim wrote it.
@@ -77,7 +77,7 @@ class Source:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.name = self.path.name
+        self.name = str(self.path)
         self.file = _open(self._main(), self.name)
         footer = self.file.metadata.metadata or {}
         self._entries = {

@@ -334,7 +334,7 @@ class Trace:
         ----------
         n_ranks : int
         rows : iterable of mapping
-            Column name to value. ``rank`` and ``op`` are needed; ``bytes`` defaults to 0; ``seq`` and ``coll_seq`` are
+            Column name to value. ``rank`` and ``op`` are needed; ``bytes`` and the ``tag`` of messages default to 0; ``seq`` and ``coll_seq`` are
             filled in; ``flags`` may be a number or a list of flag names.
         comms : Communicators or list of lists, optional
             All communicators, or the members of number 1, 2, ...; number 0 is WORLD.
@@ -423,6 +423,8 @@ def _table_from_rows(rows: list[dict[str, Any]], columns: Mapping[str, schema.Co
         if missing:
             raise InputError(f"row {i}", f"needs {missing[0]!r}")
         row.setdefault("bytes", 0)
+        if row["op"] in ("send", "recv"):
+            row.setdefault("tag", 0)
         if isinstance(row.get("flags"), str | list | tuple):
             names = [row["flags"]] if isinstance(row["flags"], str) else row["flags"]
             row["flags"] = _flag_bits(i, names)

@@ -83,7 +83,7 @@ def replay(
 
     if output is not None:
         probe_folder(output)
-    data = read_trace(trace)
+    data = read_trace(trace, allow_incomplete=bool(options["allow_incomplete"]))
     protocol = Protocol(
         eager_threshold_bytes=eager, send_overhead_s=send_overhead, recv_overhead_s=recv_overhead, handshake=handshake
     )

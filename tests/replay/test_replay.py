@@ -55,7 +55,9 @@ def test_latency_is_paid_once_per_link_and_bytes_once():
 @pytest.mark.parametrize(("gib", "seconds"), [(3, 0.25769803776), (10, 0.8589934592)])
 def test_sizes_beyond_32_bits(gib, seconds):
     star = ns.topologies.star(n=2, capacity="100Gbps", latency=0.0)
-    assert ns.replay(message(gib * 2**30), topology=star, protocol=IDEAL).makespan_s == pytest.approx(seconds, rel=1e-12)
+    assert ns.replay(message(gib * 2**30), topology=star, protocol=IDEAL).makespan_s == pytest.approx(
+        seconds, rel=1e-12
+    )
 
 
 def test_self_send_and_one_member_collective_stay_off_the_network():
@@ -189,8 +191,22 @@ def test_skewed_clocks_change_nothing_of_a_replay_driven_by_dependencies():
         rows = []
         for r, shift in ((0, 0), (1, skew)):
             rows += [
-                {"rank": r, "op": "allreduce", "bytes": 8, "t_start": 1000 + shift, "t_end": 2000 + shift, "gap_ns": 1000},
-                {"rank": r, "op": "allreduce", "bytes": 8, "t_start": 7000 + shift, "t_end": 8000 + shift, "gap_ns": 5000},
+                {
+                    "rank": r,
+                    "op": "allreduce",
+                    "bytes": 8,
+                    "t_start": 1000 + shift,
+                    "t_end": 2000 + shift,
+                    "gap_ns": 1000,
+                },
+                {
+                    "rank": r,
+                    "op": "allreduce",
+                    "bytes": 8,
+                    "t_start": 7000 + shift,
+                    "t_end": 8000 + shift,
+                    "gap_ns": 5000,
+                },
             ]
         return ns.Trace.from_rows(n_ranks=2, rows=rows)
 
