@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,9 @@ __all__ = [
 
 REQUIRED = object()
 F = TypeVar("F", bound=Callable[..., Topology])
+
+# Words other tools use for the same thing, to suggest ours.
+_SYNONYMS = {"bandwidth": "capacity", "speed": "capacity", "rate": "capacity", "delay": "latency"}
 
 _KINDS = {
     "int": "whole number",
@@ -162,7 +166,12 @@ class Generator:
         InputError
             An unknown or missing parameter, or a value out of its range; the message names it.
         """
-        return self.function(**checked(self.parameters, self.name, params))
+        values = checked(self.parameters, self.name, params)
+        for p in self.parameters:
+            # Quantities go on as they were written, so that the topology's params say "100Gbps".
+            if p.kind in ("rate", "time"):
+                values[p.name] = p.default if params.get(p.name) is None else params[p.name]
+        return self.function(**values)
 
     def size_for(self, n_hosts: int) -> dict[str, Any]:
         """Parameters of the smallest balanced instance that holds ``n_hosts`` hosts."""
@@ -197,11 +206,14 @@ def checked(parameters: Sequence[Parameter], subject: str, values: Mapping[str, 
     known = {p.name: p for p in parameters}
     for name in values:
         if name not in known:
-            raise InputError(f"topology {subject}", "unknown parameter", got=repr(name), remedy=closest(name, known))
+            meant = difflib.get_close_matches(name, _SYNONYMS, n=1)
+            remedy = closest(_SYNONYMS[meant[0]] if meant else name, known)
+            raise InputError(f"topology {subject}", "unknown parameter", got=repr(name), remedy=remedy)
     missing = [p.name for p in parameters if p.default is REQUIRED and values.get(p.name) is None]
     if missing:
         raise InputError(f"topology {subject}", "needs " + ", ".join(f"{name}=" for name in missing))
-    return {p.name: p.parse(values.get(p.name, p.default), subject) for p in parameters}
+    given = {name: value for name, value in values.items() if value is not None}
+    return {p.name: p.parse(given.get(p.name, p.default), subject) for p in parameters}
 
 
 def generator(

@@ -137,7 +137,7 @@ def test_text_parameters_equal_typed_ones() -> None:
         (
             "dragonfly",
             {"p": 2, "bandwith": 1},
-            "topology dragonfly: unknown parameter, got 'bandwith'; valid: a, arrangement, capacity, g, "
+            "topology dragonfly: unknown parameter, got 'bandwith'; did you mean 'capacity'? valid: a, arrangement, capacity, g, "
             "global_capacity, global_latency, h, host_capacity, host_latency, latency, local_capacity, "
             "local_latency, p",
         ),
@@ -174,6 +174,12 @@ def test_text_parameters_equal_typed_ones() -> None:
 def test_bad_parameters(name: str, params: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         build(name, **params)
+
+
+def test_params_keep_quantities_as_written() -> None:
+    assert build("star", n="2", capacity="40Gbps").params == {"n": 2, "capacity": "40Gbps", "latency": "200ns"}
+    # None means "not given", for every parameter.
+    assert build("star", n=2, capacity=None, latency=None).content_hash == build("star", n=2).content_hash
 
 
 def test_size_parameters_win_over_the_number_of_hosts() -> None:
