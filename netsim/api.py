@@ -448,8 +448,9 @@ def _stuck(run: _Run, lowered: Lowered | None, trace: Trace | None) -> StuckErro
             op = names[codes[row]]
             waits = _waits_for(op, int(peer[row]), trace.comms.name[int(comm[row])])
             report.append(
-                f"rank {rank[row]}, op {seq[row]} {op}, communicator {trace.comms.name[int(comm[row])]}, peer "
-                f"{peer[row] if peer[row] >= 0 else '-'}, tag {tag[row] if tag[row] >= 0 else '-'}, {format_bytes(float(size[row]))}: {waits}"
+                f"rank {rank[row]}, op {seq[row]} {op}, communicator {trace.comms.name[int(comm[row])]}, "
+                f"peer {peer[row] if peer[row] >= 0 else '-'}, tag {tag[row] if tag[row] >= 0 else '-'}, "
+                f"{format_bytes(float(size[row]))}: {waits}"
             )
     else:
         for task in np.flatnonzero(np.isnan(engine.end_s))[:50]:

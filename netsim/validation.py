@@ -76,10 +76,15 @@ class Report:
             rows = [head, *(check.cells for check in checks)]
             width = [max(len(row[i]) for row in rows) for i in range(len(head))]
             lines += ["", title]
-            lines += ["  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(row, width, strict=True)).rstrip() for row in rows]
+            lines += [
+                "  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(row, width, strict=True)).rstrip() for row in rows
+            ]
         total = sum(len(checks) for _, _, checks in self.tables)
         failed = [check.name for _, _, checks in self.tables for check in checks if not check.ok]
-        lines += ["", f"{total - len(failed)} of {total} checks passed" + (f"; failed: {', '.join(failed)}" if failed else "")]
+        lines += [
+            "",
+            f"{total - len(failed)} of {total} checks passed" + (f"; failed: {', '.join(failed)}" if failed else ""),
+        ]
         return lines
 
     def markdown(self) -> list[str]:
@@ -102,7 +107,7 @@ def validate(traces: Iterable[str | PathLike[str]] = ()) -> Report:
     """
     paths = [Path(path) for path in traces]
     head = ("case", "closed form", "simulated", "difference")
-    tables = [
+    tables: list[tuple[str, tuple[str, ...], tuple[Check, ...]]] = [
         ("Messages: eager and rendezvous (o = 1 us, L = 5 us, B = 1 GB/s)", head, tuple(message_checks())),
         (
             f"Collectives on a non-blocking star (a = 1 us, B = 10 GB/s, vector {format_bytes(VECTOR)}, block {format_bytes(BLOCK)})",
@@ -182,12 +187,21 @@ def collective_checks(members: Sequence[int] = MEMBERS) -> list[Check]:
             size = n * BLOCK if op == "alltoall" else _SIZE.get(op, VECTOR)
             call = Call(op=op, n=n, size_bytes=size)
             cost = algorithms[name].cost
-            if cost is None or any(default is None for default in algorithms[name].parameters.values()) or cost(call) is None:
+            if (
+                cost is None
+                or any(default is None for default in algorithms[name].parameters.values())
+                or cost(call) is None
+            ):
                 continue
             trace = Trace.from_rows(
                 n_ranks=n,
                 rows=[
-                    {"rank": r, "op": op, "bytes": size, **({"peer": 0} if op in ("bcast", "reduce", "gather", "scatter") else {})}
+                    {
+                        "rank": r,
+                        "op": op,
+                        "bytes": size,
+                        **({"peer": 0} if op in ("bcast", "reduce", "gather", "scatter") else {}),
+                    }
                     for r in range(n)
                 ],
             )

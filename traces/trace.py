@@ -334,7 +334,8 @@ class Trace:
         ----------
         n_ranks : int
         rows : iterable of mapping
-            Column name to value. ``rank`` and ``op`` are needed; ``bytes`` and the ``tag`` of messages default to 0; ``seq`` and ``coll_seq`` are
+            Column name to value. ``rank`` and ``op`` are needed; ``bytes`` and the ``tag`` of messages default to 0;
+            ``seq`` and ``coll_seq`` are
             filled in; ``flags`` may be a number or a list of flag names.
         comms : Communicators or list of lists, optional
             All communicators, or the members of number 1, 2, ...; number 0 is WORLD.

@@ -148,7 +148,9 @@ class TaskGraph:
         if self.kind.size and self.kind.max() > TRANSFER:
             raise InputError("task graph", "kind must be delay (0) or transfer (1)", got=int(self.kind.max()))
         if self.succ_after.size and self.succ_after.max() > AFTER_START:
-            raise InputError("task graph", "an edge waits for end (0), drain (1) or start (2)", got=int(self.succ_after.max()))
+            raise InputError(
+                "task graph", "an edge waits for end (0), drain (1) or start (2)", got=int(self.succ_after.max())
+            )
 
 
 class GraphBuilder:

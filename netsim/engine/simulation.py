@@ -409,7 +409,10 @@ class Simulation:
         task = k.certify(self._state, self._shift, np.empty(rows), np.empty(rows), 1e-9)
         if task >= 0:
             raise NetsimError(
-                f"transfer {task} at {self.now_s} s", "its rate must be max-min fair", got="no certificate", remedy="report it"
+                f"transfer {task} at {self.now_s} s",
+                "its rate must be max-min fair",
+                got="no certificate",
+                remedy="report it",
             )
         self._certified += 1
 

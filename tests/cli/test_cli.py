@@ -39,7 +39,7 @@ def trace_file(tmp_path):
 
 
 def test_replay_answers_on_one_screen(run, trace_file):
-    status, out, err = run("replay", trace_file, "--topo", "dragonfly")
+    status, out, _ = run("replay", trace_file, "--topo", "dragonfly")
     assert status == 0
     lines = out.splitlines()
     assert len(lines) <= 30

@@ -101,7 +101,7 @@ def test_link_degrades():
 
 
 def test_link_degraded_below_the_rate_of_one_of_its_flows():
-    # Rates 5 and 5; at t=4 link A falls to 2: f0 2, f1 8 (B stays 10). f1: 20 + 8 t = 100 at t=14; f0: 20 + 2*10 = 40 by then, 60 left at 2.
+    # Rates 5 and 5; at t=4 link A falls to 2: f0 2, f1 8 (B stays 10). f1: 20 + 8 t = 100 at t=14; f0: 40 by then, 60 left at 2.
     _, end, _ = replay([10, 10], [("AB", 100), ("B", 100)], changes=[(4, "A", 2)])
     assert end == pytest.approx([44, 14], rel=1e-12)
 
