@@ -268,3 +268,16 @@ def test_exact_oracle_is_itself_right_on_a_case_by_hand():
     build.transfer(source=0, destination=0, size_bytes=2)
     result = exact_simulation(graph=build.graph(), paths=[[0], [0]], capacity=[1], weight=[2, 1])
     assert result.end_s == [Fraction(3), Fraction(4)]
+
+
+def test_the_kernel_is_compiled_for_one_set_of_types():
+    # Each further set would cost its user another 20 s; options must not change types.
+    from netsim.engine import _kernels
+
+    case = random_flows(1, n=40)
+    n = case["start_s"].size
+    run_flows(**case)
+    run_flows(**{**case, "start_s": case["start_s"].tolist(), "size_bytes": np.full(n, 3, np.int32)})
+    run_flows(**case, weight=np.full(n, 2), latency_s=[0.1] * n, rate_cap_bytes_per_s=np.full(n, 4.0))
+    if JIT:
+        assert len(_kernels.advance.signatures) == 1

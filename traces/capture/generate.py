@@ -139,8 +139,8 @@ _REQUEST_KIND = {
     "send": "NS_SEND",
     "recv": "NS_RECV",
     "mrecv": "NS_RECV",
-    "sendrecv": "NS_RECV",
-    "sendrecv_replace": "NS_RECV",
+    "sendrecv": "NS_EXCHANGE",
+    "sendrecv_replace": "NS_EXCHANGE",
 }
 
 

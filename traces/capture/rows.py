@@ -311,6 +311,9 @@ class _Converter:
         far = self.inter[owner]
         peers[far] = comms.peer[(comms.peer_ptr[self.comm[owner]] + position)[far]]
         keep = peers != raw.PROC_NULL
+        # Nothing is sent to an absent neighbour, whatever its entry says.
+        parted = self.op_row == OP_CODE["neighbor_alltoall"]
+        self.bytes[parted] -= np.bincount(owner[~keep], weights=values[~keep], minlength=self.n).astype(np.int64)[parted]
         named_kept = named & keep
         return {
             "vbytes": (csr_ptr(np.bincount(owner[keep], minlength=self.n)), values[keep]),
@@ -379,6 +382,7 @@ def rank_rows(rank: RankRecords, comms: LocalComms, number: Int64, *, gap: str) 
     c.complete()
     c.world()
     deps, xdeps = c.edges()
+    vectors = c.vectors()
     marks = c.marks()
     says = c.rec[c.says]
     waits = np.isin(c.op_row, [OP_CODE["wait"], OP_CODE["test"]])
@@ -404,7 +408,7 @@ def rank_rows(rank: RankRecords, comms: LocalComms, number: Int64, *, gap: str) 
         "phase": marks,
     }
     c.ledger += _uncounted(rank)
-    lists = {"deps": deps, "xdeps": xdeps, **c.vectors()}
+    lists = {"deps": deps, "xdeps": xdeps, **vectors}
     return RankRows(columns, lists, c.root_unknown, c.ledger, c.wildcards, c.cancelled)
 
 
