@@ -9,6 +9,7 @@ import numpy as np
 from netsim.core.arrays import Float64, Int64
 from netsim.engine import EngineResult, Routes, critical_path
 from netsim.topologies import Topology
+from netsim.topologies.parts import natural_parts
 from netsim.traffic.taskgraph import TRANSFER, TaskGraph
 
 __all__ = ["Bounds", "CriticalPath", "critical_path_times", "lower_bounds"]
@@ -25,9 +26,10 @@ class Bounds:
     injection_host : int
         That host; -1 without traffic.
     cut_s : float
-        The busiest switch cut: bytes between its hosts and all others over the capacity of its links to the rest, in that direction.
-    cut_switch : int
-        That switch (vertex number); -1 if none.
+        The busiest cut around a natural part of the network (a switch with its hosts, a dragonfly group, a subtree, half of a grid):
+        bytes that must cross it over the capacity of the links that do, in that direction.
+    cut : str
+        That part; empty if nothing crosses any.
     compute_s : float
         The most local work of one rank.
     """
@@ -35,7 +37,7 @@ class Bounds:
     injection_s: float
     injection_host: int
     cut_s: float
-    cut_switch: int
+    cut: str
     compute_s: float
 
     @property
@@ -81,42 +83,31 @@ def lower_bounds(
     injection_host = int(per_host.argmax()) if per_host.size and per_host.max() > 0 else -1
     injection = float(per_host.max()) if per_host.size else 0.0
 
-    # The cut around a switch and the hosts that hang on it alone.
-    home = np.full(n, -1)
-    up = np.flatnonzero((link_src < n) & (link_dst >= n))
-    home[link_src[up]] = link_dst[up]
-    several = np.zeros(n, dtype=bool)
-    several[link_src[up[home[link_src[up]] != link_dst[up]]]] = True
-    # A direct link between hosts would cross the cut unseen.
-    direct = np.flatnonzero((link_src < n) & (link_dst < n))
-    several[link_src[direct]] = several[link_dst[direct]] = True
-    home[several] = -1
-    cut, cut_switch = 0.0, -1
-    if topology.n_switches > 1 and not several.any():
-        a, b = home[src], home[dst]
-        across = a != b
-        leaving = (
-            np.bincount(a[across], weights=size[across], minlength=vertices) if across.any() else np.zeros(vertices)
-        )
-        entering = (
-            np.bincount(b[across], weights=size[across], minlength=vertices) if across.any() else np.zeros(vertices)
-        )
-        trunk = (link_src >= n) & (link_dst >= n)
-        out_trunk = np.bincount(link_src[trunk], weights=capacity[trunk], minlength=vertices)
-        in_trunk = np.bincount(link_dst[trunk], weights=capacity[trunk], minlength=vertices)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            per_switch = np.maximum(
-                np.where(leaving > 0, leaving / out_trunk, 0.0), np.where(entering > 0, entering / in_trunk, 0.0)
-            )
-        if per_switch.max() > 0:
-            cut, cut_switch = float(per_switch.max()), int(per_switch.argmax())
+    cut, where = 0.0, ""
+    for name, part in natural_parts(topology):
+        across = part[link_src] != part[link_dst]
+        leaves = part[src] != part[dst]
+        if not leaves.any():
+            continue
+        n_parts = int(part.max()) + 1
+        for ends, hosts in ((link_src, src), (link_dst, dst)):
+            room = np.bincount(part[ends[across]], weights=capacity[across], minlength=n_parts)
+            load = np.bincount(part[hosts[leaves]], weights=size[leaves], minlength=n_parts)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                per_part = np.where(load > 0, load / room, 0.0)
+            if per_part.max() > cut:
+                cut, where = float(per_part.max()), _part_name(topology, name, int(per_part.argmax()))
     return Bounds(
         injection_s=injection,
         injection_host=injection_host,
         cut_s=cut,
-        cut_switch=cut_switch,
+        cut=where,
         compute_s=compute_s,
     )
+
+
+def _part_name(topology: Topology, kind: str, number: int) -> str:
+    return topology.vertex_name(topology.n_hosts + number) if kind == "switch" else f"{kind} {number}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,7 +116,7 @@ def summarise(
             "injection_s": bounds.injection_s,
             "injection_host": bounds.injection_host,
             "cut_s": bounds.cut_s,
-            "cut_switch": topology.vertex_name(bounds.cut_switch) if bounds.cut_switch >= 0 else None,
+            "cut": bounds.cut or None,
             "largest_s": bounds.makespan_s,
             "times_lower_bound": makespan / bounds.makespan_s if bounds.makespan_s > 0 else None,
         },
@@ -188,7 +188,7 @@ def screen(
     row("rest", f"compute {share(p['compute_s'])}, software overhead {share(p['overhead_s'])}")
     bound = s["lower_bound"]
     if bound["times_lower_bound"] is not None:
-        cut = f", cut at {bound['cut_switch']} {format_time(bound['cut_s'])}" if bound["cut_switch"] else ""
+        cut = f", cut of {bound['cut']} {format_time(bound['cut_s'])}" if bound["cut"] else ""
         row(
             "lower bound",
             f"{format_time(bound['largest_s'])} (injection {format_time(bound['injection_s'])}{cut}); "
