@@ -2,7 +2,7 @@
 
 ``calls`` is the table of MPI functions; ``header`` and ``generate`` make the recorder from the installed MPI's own header,
 ``build`` compiles and keeps it, ``detect`` finds the MPI of a command, ``launch`` runs it, ``records``, ``groups``, ``rows`` and
-``convert`` turn what the ranks left behind into a trace. ``recorder.h`` is what runs inside the ranks.
+``convert`` turn what the ranks left behind into a trace. ``recorder/`` is the C code that runs inside the ranks.
 """
 
 from __future__ import annotations

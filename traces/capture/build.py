@@ -27,7 +27,7 @@ __all__ = ["Mpi", "build_recorder", "cache_folder", "inspect_mpicc"]
 _QUESTIONS = (
     "OMPI_MAJOR_VERSION|OMPI_MINOR_VERSION|OMPI_RELEASE_VERSION|MPICH_VERSION|MPI_ABI|MPI_VERSION|MPI_SUBVERSION"
 )
-_RUNTIME = Path(__file__).with_name("recorder.h")
+_RUNTIME = Path(__file__).with_name("recorder")
 
 
 @dataclass(frozen=True)
@@ -159,9 +159,16 @@ def build_recorder(
     if folder is None:
         folder, note = cache_folder()
         notes += [note] if note else []
-    runtime = _RUNTIME.read_text()
+    runtime = {path.name: path.read_text() for path in sorted(_RUNTIME.glob("*.h"))}
     recorder = generate(parse_prototypes(mpi.header))
-    parts = [mpi.header, runtime, recorder.source, str(mpi.mpicc.resolve()), platform.machine(), str(GENERATOR_VERSION)]
+    parts = [
+        mpi.header,
+        *runtime.values(),
+        recorder.source,
+        str(mpi.mpicc.resolve()),
+        platform.machine(),
+        str(GENERATOR_VERSION),
+    ]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     stem = re.sub(r"[^a-z0-9.]+", "-", mpi.name.lower())
     library = folder / f"recorder-{stem}-{key}.so"
@@ -171,7 +178,8 @@ def build_recorder(
     work = Path(tempfile.mkdtemp(prefix="build-", dir=folder))
     try:
         (work / "recorder.c").write_text(recorder.source)
-        (work / "recorder.h").write_text(runtime)
+        for name, text in runtime.items():
+            (work / name).write_text(text)
         # As-needed: the recorder refers to no symbol of MPI, so it does not drag the library into other programs.
         flags = ["-O2", "-w", "-fPIC", "-shared", "-pthread", "-Wl,--as-needed"]
         done = _run([str(mpi.mpicc), *flags, "-o", str(work / "recorder.so"), str(work / "recorder.c"), "-ldl"])

@@ -155,7 +155,7 @@ def _table() -> dict[str, Call]:
     add("Comm_free", "comm_free", "pcomm", "comm_free")
     add("Comm_disconnect", "comm_free", "pcomm", "comm_free")
     add("Pcontrol", "pcontrol", "level", "mark")
-    # Written by hand in recorder.h, here so that the reader knows their names.
+    # Written by hand in recorder/run.h, here so that the reader knows their names.
     add("Init", "lifecycle", "", "init")
     add("Init_thread", "lifecycle", "", "init", base="Init")
     add("Finalize", "lifecycle", "", "finalize")

@@ -149,18 +149,22 @@ def _ranks_table(ranks: Sequence[RankRecords], about: _About) -> Any:
 
 
 def _find_roots(rows: Sequence[RankRows]) -> None:
-    """Roots of collectives on intercommunicators: idle members of the root's group do not name it, the others do."""
+    """Rooted collectives on intercommunicators: idle members of the root's group name neither root nor length, others do."""
     if not any(r.root_unknown.any() for r in rows):
         return
-    known: dict[tuple[int, int], int] = {}
+    known: dict[tuple[int, int], tuple[int, int]] = {}
     for r in rows:
         c = r.columns
         for i in np.flatnonzero((c["coll_seq"] >= 0) & (c["peer"] >= 0)).tolist():
-            known[int(c["comm"][i]), int(c["coll_seq"][i])] = int(c["peer"][i])
+            known[int(c["comm"][i]), int(c["coll_seq"][i])] = int(c["peer"][i]), int(c["bytes"][i])
+    vectors = (schema.OP_CODE["bcast"], schema.OP_CODE["reduce"])
     for r in rows:
         c = r.columns
         for i in np.flatnonzero(r.root_unknown).tolist():
-            c["peer"][i] = known.get((int(c["comm"][i]), int(c["coll_seq"][i])), int(c["rank"][i]))
+            root, size = known.get((int(c["comm"][i]), int(c["coll_seq"][i])), (int(c["rank"][i]), 0))
+            c["peer"][i] = root
+            if c["op"][i] in vectors:
+                c["bytes"][i] = size
 
 
 def _names(codes: npt.NDArray[np.int32], names: Sequence[str]) -> Any:
@@ -291,7 +295,7 @@ def _source(ranks: Sequence[RankRecords], command: Sequence[str]) -> dict[str, s
     source = {
         "tool": "netsim capture",
         "version": netsim.__version__,
-        "mpi": ranks[0].library.split(",")[0],
+        "mpi": " ".join(ranks[0].library.split(",")[0].split()),
         "hosts": str(len(hosts)),
         "cores_per_host": str(ranks[0].cores),
     }

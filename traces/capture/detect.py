@@ -17,8 +17,10 @@ from netsim.traces.capture.build import Mpi, inspect_mpicc
 __all__ = ["Detected", "detect_mpi", "in_rank", "program_of"]
 
 LAUNCHERS = frozenset(
-    ["mpiexec", "mpirun", "mpiexec.hydra", "mpirun.openmpi", "mpiexec.openmpi", "mpirun.mpich", "mpiexec.mpich"]
-    + ["orterun", "prterun", "prun", "srun", "jsrun", "aprun", "flux"]
+    (
+        *("mpiexec", "mpirun", "mpiexec.hydra", "mpirun.openmpi", "mpiexec.openmpi", "mpirun.mpich", "mpiexec.mpich"),
+        *("orterun", "prterun", "prun", "srun", "jsrun", "aprun", "flux"),
+    )
 )
 _WRAPPERS = frozenset(
     [

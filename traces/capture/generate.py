@@ -1,7 +1,7 @@
 """Generate the recorder (one C file) for one MPI from the prototypes of its header.
 
 Each wrapped function is defined twice, as ``MPI_X`` and ``PMPI_X``: the Fortran bindings of Open MPI call ``PMPI_X`` directly.
-``recorder.h`` holds what is the same for every MPI.
+The folder ``recorder`` holds what is the same for every MPI.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from netsim.traces.capture.header import Prototype
 __all__ = ["GENERATOR_VERSION", "Recorder", "generate"]
 
 GENERATOR_VERSION = 1
-"""Part of the key under which built recorders are kept; changes of recorder.h are found by its hash."""
+"""Part of the key under which built recorders are kept; changes of the C code are found by its hash."""
 
 _BY_HAND = frozenset({"Init", "Init_thread", "Finalize", "Abort"})
 _NOT_MESSAGES = frozenset({"lifecycle", "seen"})
@@ -42,7 +42,7 @@ class Recorder:
 
 _COLLECTIVE = {
     "Barrier": "",
-    "Bcast": "ns_is_root(&call, about, root); call.rec.bytes = ns_size(count, datatype);",
+    "Bcast": "ns_is_root(&call, about, root); call.rec.bytes = ns_has_part(about, root) ? ns_size(count, datatype) : 0;",
     "Reduce": "ns_is_root(&call, about, root); call.rec.bytes = ns_has_part(about, root) ? ns_size(count, datatype) : 0;",
     "Allreduce": "call.rec.bytes = ns_size(count, datatype);",
     "Scan": "call.rec.bytes = ns_size(count, datatype);",

@@ -56,7 +56,7 @@ RECORD = np.dtype(
         ("gap_wall", "<i8"),
     ]
 )
-"""``ns_record`` of recorder.h."""
+"""``ns_record`` of recorder/store.h."""
 
 _HEADER = np.dtype(
     [
@@ -91,7 +91,7 @@ _HEADER = np.dtype(
     ],
     align=True,
 )
-"""``ns_header`` of recorder.h."""
+"""``ns_header`` of recorder/store.h."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -313,7 +313,9 @@ class _Converter:
         keep = peers != raw.PROC_NULL
         # Nothing is sent to an absent neighbour, whatever its entry says.
         parted = self.op_row == OP_CODE["neighbor_alltoall"]
-        self.bytes[parted] -= np.bincount(owner[~keep], weights=values[~keep], minlength=self.n).astype(np.int64)[parted]
+        self.bytes[parted] -= np.bincount(owner[~keep], weights=values[~keep], minlength=self.n).astype(np.int64)[
+            parted
+        ]
         named_kept = named & keep
         return {
             "vbytes": (csr_ptr(np.bincount(owner[keep], minlength=self.n)), values[keep]),
@@ -416,7 +418,8 @@ def _uncounted(rank: RankRecords) -> Counter[str]:
     """What the recorder counted and did not record, by reason."""
     out: Counter[str] = Counter()
     for name, count in rank.uncounted.items():
-        call = CALLS.get(name.removesuffix("_c"))
+        name = name.removesuffix("_c")
+        call = CALLS.get(name)
         if call is None:
             out[f"MPI{name}" if name.startswith("X_") else f"MPI_{name}"] += count
         elif call.polls:
