@@ -25,15 +25,15 @@ def natural_parts(topology: Topology) -> list[tuple[str, Int64]]:
     Returns
     -------
     list of (str, int64 array of shape (n_vertices,))
-        What a part is called, and the part of each vertex.
+        What a part is called (its number goes into the braces), and the part of each vertex.
 
     Examples
     --------
     >>> from netsim.topologies import dragonfly, fat_tree
     >>> [(name, int(part.max()) + 1) for name, part in natural_parts(dragonfly(p=1, a=2, h=1))]
-    [('switch', 6), ('group', 3)]
+    [('switch {}', 6), ('group {}', 3)]
     >>> [name for name, _ in natural_parts(fat_tree(k=4))]
-    ['switch', 'subtree of height 2']
+    ['switch {}', 'subtree {} of height 2']
     """
     n, switches = topology.n_hosts, topology.n_switches
     switch = np.arange(switches, dtype=np.int64)
@@ -41,11 +41,11 @@ def natural_parts(topology: Topology) -> list[tuple[str, Int64]]:
     home = np.arange(switches, switches + n, dtype=np.int64)
     up = np.flatnonzero((topology.link_src < n) & (topology.link_dst >= n))[::-1]
     home[topology.link_src[up]] = topology.link_dst[up] - n
-    parts = [("switch", np.concatenate([home, switch]))]
+    parts = [("switch {}", np.concatenate([home, switch]))]
     family = topology.family
     if family == "dragonfly":
         a = topology.params["a"]
-        parts.append(("group", np.concatenate([home // a, switch // a])))
+        parts.append(("group {}", np.concatenate([home // a, switch // a])))
     elif family in ("fat_tree", "k_ary_n_tree", "xgft"):
         m, w = tree_shape(topology)
         below, above = [1, *accumulate(m, mul)], [1, *accumulate(w, mul)]
@@ -60,11 +60,11 @@ def natural_parts(topology: Topology) -> list[tuple[str, Int64]]:
                     rows.append(node // above[level] // (below[height] // below[level]))
                 else:
                     rows.append(n + sum(row.size for row in rows) + node)
-            parts.append((f"subtree of height {height}", np.concatenate(rows)))
+            parts.append((f"subtree {{}} of height {height}", np.concatenate(rows)))
     elif family in ("torus", "mesh"):
         place = coordinates(switch, topology.params["dims"])
         for d, side in enumerate(topology.params["dims"]):
             if side > 1:
                 half = (place[:, d] >= side // 2).astype(np.int64)
-                parts.append((f"half in dimension {d}", np.concatenate([half[home] if switches else home, half])))
+                parts.append((f"half {{}} in dimension {d}", np.concatenate([half[home] if switches else home, half])))
     return parts

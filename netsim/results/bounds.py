@@ -107,7 +107,8 @@ def lower_bounds(
 
 
 def _part_name(topology: Topology, kind: str, number: int) -> str:
-    return topology.vertex_name(topology.n_hosts + number) if kind == "switch" else f"{kind} {number}"
+    named = kind == "switch {}" and number < topology.n_switches
+    return topology.vertex_name(topology.n_hosts + number) if named else kind.format(number)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,8 +30,11 @@ def summarise(
     is_compute: np.ndarray,
     in_calls_s: Float64,
     finish_s: Float64,
+    serial: bool,
 ) -> dict[str, Any]:
     """Numbers of one run; plain Python values with units in their names.
+
+    ``serial`` says that the local work of a rank is one chain, so that its sum bounds the makespan (several streams overlap).
 
     Raises
     ------
@@ -45,8 +48,13 @@ def summarise(
     away = src != dst
     finished = result.status == "finished"
     per_rank = np.bincount(graph.rank[is_compute], weights=graph.amount[is_compute], minlength=graph.n_ranks)
-    # Streams of one rank overlap, so that only a chain of one stream bounds from below; the caller marks no more than that.
-    bounds = lower_bounds(topology=topology, src_host=src, dst_host=dst, size_bytes=size)
+    bounds = lower_bounds(
+        topology=topology,
+        src_host=src,
+        dst_host=dst,
+        size_bytes=size,
+        compute_s=float(per_rank.max(initial=0.0)) if serial else 0.0,
+    )
     if finished and makespan < bounds.makespan_s * (1 - 1e-9):
         raise NetsimError(
             "result",
@@ -117,6 +125,7 @@ def summarise(
             "injection_host": bounds.injection_host,
             "cut_s": bounds.cut_s,
             "cut": bounds.cut or None,
+            "compute_s": bounds.compute_s,
             "largest_s": bounds.makespan_s,
             "times_lower_bound": makespan / bounds.makespan_s if bounds.makespan_s > 0 else None,
         },
@@ -188,10 +197,11 @@ def screen(
     row("rest", f"compute {share(p['compute_s'])}, software overhead {share(p['overhead_s'])}")
     bound = s["lower_bound"]
     if bound["times_lower_bound"] is not None:
+        work = f", compute {format_time(bound['compute_s'])}" if bound["compute_s"] else ""
         cut = f", cut of {bound['cut']} {format_time(bound['cut_s'])}" if bound["cut"] else ""
         row(
             "lower bound",
-            f"{format_time(bound['largest_s'])} (injection {format_time(bound['injection_s'])}{cut}); "
+            f"{format_time(bound['largest_s'])} (injection {format_time(bound['injection_s'])}{cut}{work}); "
             f"makespan is {bound['times_lower_bound']:.3g} x that",
         )
     row(
