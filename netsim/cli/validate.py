@@ -9,11 +9,16 @@ __all__ = ["validate"]
 
 @click.command()
 @click.argument("traces", nargs=-1, type=click.Path())
-@click.option("--markdown", is_flag=True, help="Print Markdown tables.")
-def validate(traces: tuple[str, ...], markdown: bool) -> int:
-    """Check against closed forms and oracles, and replay TRACES on three topologies with every allocation certified."""
+@click.option("--into", "page", type=click.Path(), help="Also write the tables into this Markdown page, between its marks.")
+def validate(traces: tuple[str, ...], page: str | None) -> int:
+    """Check against closed forms, and replay TRACES on three networks with every allocation proven."""
+    from pathlib import Path
+
     from netsim.validation import validate as run_validation
+    from netsim.validation import write_into
 
     report = run_validation(traces)
-    click.echo("\n".join(report.markdown() if markdown else report.lines()))
+    click.echo("\n".join(report.lines()))
+    if page is not None:
+        write_into(Path(page), report)
     return 0 if report.ok else 1

@@ -97,6 +97,8 @@ class EngineResult:
         Bytes per link and time bin, for links that are on some route.
     counts : dict
         events, solves, flows, flows in play and changed: how much work the solver did.
+    worst_link_byte_error : float
+        How far the count of a link (rate times time) was from the bytes routed over it, relative, on the worst link.
     wall_s : float
         Wall time of the loop, without compilation.
     """
@@ -112,6 +114,7 @@ class EngineResult:
     bin_link: Int32
     bin_bytes: Float64
     counts: dict[str, int] = field(default_factory=dict)
+    worst_link_byte_error: float = 0.0
     wall_s: float = 0.0
 
     @property

@@ -153,7 +153,7 @@ def summarise(
         ],
         "layers": layers,
         "time_bin_s": result.bin_s,
-        "engine": dict(result.counts),
+        "engine": {**result.counts, "worst_link_byte_error": result.worst_link_byte_error},
     }
 
 
