@@ -267,6 +267,12 @@ def requests(trace: Trace, _: float) -> Found:
     row = np.repeat(np.arange(trace.n_rows), np.diff(ptr))
     use = np.isin(op[row], op_codes("completion"))
     row, target = row[use], (row - back)[use]
+    if trace.has("xdeps"):  # requests of another thread
+        ptr, pairs = trace.ragged("xdeps")
+        other = np.repeat(np.arange(trace.n_rows), np.diff(ptr))
+        use = np.isin(op[other], op_codes("completion"))
+        row = np.concatenate([row, other[use]])
+        target = np.concatenate([target, cross_rows(trace, trace.column("rank")[other[use]], pairs[use])])
     bad = np.flatnonzero(~open_[target])
     if bad.size:
         text = f"{_row(trace, int(row[bad[0]]))} waits for {_row(trace, int(target[bad[0]]))}, which is not a request"

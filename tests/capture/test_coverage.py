@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from capture_expected import COUNTED, Done, expected
-from conftest import PROGRAMS, Installed
+from capture_mpis import PROGRAMS, Installed
 
 from netsim.traces import Trace, check_trace, read_trace
 from netsim.traces.capture import capture

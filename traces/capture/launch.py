@@ -166,10 +166,10 @@ def capture(
             )
     except InputError:
         # Nothing was recorded, or it cannot be written: keep what there is only if there is something.
-        if not list(folder.glob("*.rec")):
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
+        if list(folder.glob("*.rec")):
             say(f"the records are kept in {folder}")
+        elif rank is None:
+            shutil.rmtree(folder, ignore_errors=True)
         raise
     if keep_records:
         report = _with_note(report, f"records kept in {folder}")
@@ -228,7 +228,8 @@ def _writable(target: Path) -> None:
 def _run(command: list[str], cwd: Path | None, env: Mapping[str, str]) -> int:
     """Run to the end, whatever happens to us: the program gets our signals, we stay to save its records."""
     try:
-        process = subprocess.Popen(command, cwd=cwd, env=dict(env))
+        # Descriptors stay open: MPICH's ranks talk to their launcher through one that they inherit.
+        process = subprocess.Popen(command, cwd=cwd, env=dict(env), close_fds=False)
     except OSError as error:
         raise InputError(
             f"command {command[0]!r}", "cannot be run", got=error.strerror, remedy="check the words after --"
@@ -407,8 +408,9 @@ def _nothing(
 def _static(program: Path) -> bool:
     """An ELF executable without a dynamic section's interpreter."""
     try:
-        if program.open("rb").read(4) != b"\x7fELF":
-            return False
+        with program.open("rb") as file:
+            if file.read(4) != b"\x7fELF":
+                return False
         done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, env={"LC_ALL": "C"}, check=False)
     except OSError:
         return False
