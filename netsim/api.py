@@ -17,13 +17,16 @@ from netsim.core.errors import InputError, StuckError
 from netsim.core.units import format_bytes
 from netsim.engine import CapacityChanges, EngineResult, Progress, Routes, Simulation
 from netsim.jobs import Placement, place
+from netsim.jobs.placement import check_ranks_per_host
 from netsim.results import Result
+from netsim.results.carried import clock_note, settle
 from netsim.results.summary import summarise
 from netsim.results.tables import flow_table, link_table, op_table, rank_table
 from netsim.routing import Paths, default_routing, path_latency
 from netsim.routing import paths as route_paths
 from netsim.topologies import Topology, build, topologies
 from netsim.traces import Trace, read_trace
+from netsim.traces.schema import FLAG, OP_CODE
 from netsim.traffic import Lowered, Protocol, lower
 from netsim.traffic.taskgraph import DELAY, TRANSFER, TaskGraph
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "replay", "resolve_topology", "simulate"]
 
 DEFAULT_BINS = 200
+MOST_BINS = 1_000_000
 
 
 def resolve_topology(topology: Topology | str, *, n_hosts: int, params: Mapping[str, object] | None = None) -> Topology:
@@ -149,8 +153,7 @@ def replay(
     if not isinstance(trace, Trace):
         trace = read_trace(trace, allow_incomplete=allow_incomplete)
     protocol = protocol or Protocol()
-    if ranks_per_host < 1:
-        raise InputError("ranks per host", "must be 1 or more", got=ranks_per_host)
+    check_ranks_per_host(ranks_per_host)
     network = resolve_topology(topology, n_hosts=-(-trace.n_ranks // ranks_per_host), params=topology_params)
     where = place(placement, n_ranks=trace.n_ranks, topology=network, ranks_per_host=ranks_per_host, seed=seed)
     lowered = lower(
@@ -195,7 +198,7 @@ def replay(
         "flops_per_s": flops_per_s,
         "allow_incomplete": allow_incomplete,
     }
-    notes = [*trace.meta.notes, *(str(note) for note in lowered.notes)]
+    notes = [*trace.meta.notes, *(str(note) for note in lowered.notes), *clock_note(run.engine)]
     return _result(run, begin=begin, provenance=provenance, trace=trace, lowered=lowered, notes=notes)
 
 
@@ -273,7 +276,9 @@ def _run(
     certify: bool,
     progress: Callable[[Progress], None] | None,
 ) -> _Run:
-    name = routing or default_routing(topology)
+    name = default_routing(topology) if routing is None else routing
+    if bins > MOST_BINS:
+        raise InputError("time bins", f"must be an even number from 0 to {MOST_BINS}", got=bins)
     routes = _routes(graph, topology, name, placement.host, seed=seed, per_flow_labels=per_flow_labels)
     engine = Simulation(
         graph=graph,
@@ -285,6 +290,13 @@ def _run(
         bins=bins,
         certify=certify,
     ).run(progress=progress)
+    engine = settle(
+        engine,
+        graph=graph,
+        routes=routes,
+        capacity_bytes_per_s=topology.link_capacity_bytes_per_s,
+        changes=changes,
+    )
     return _Run(
         graph=graph,
         topology=topology,
@@ -375,15 +387,18 @@ def _result(
     enter, leave = _moments(run, lowered)
     if lowered is None or trace is None or trace.profile != "ops":
         is_compute = graph.kind == DELAY
+        serial = False
         in_calls: Float64 = np.zeros(graph.n_ranks)
         finish = _last_moment(graph, engine)
     else:
         is_compute = np.zeros(graph.n_tasks, dtype=bool)
         is_compute[lowered.op_enter] = True
+        # One chain of calls per rank: no second stream, no call that skips the queue.
+        serial = not trace.column("stream").any() and not (trace.column("flags") & FLAG["unchained"]).any()
         rank = trace.column("rank").astype(np.int64)
         # An op entered and never left has been in the call until now.
         span = np.where(np.isnan(enter), 0.0, np.where(np.isnan(leave), engine.now_s, leave) - enter)
-        compute_row = trace.column("op") == _compute_code()
+        compute_row = trace.column("op") == OP_CODE["compute"]
         in_calls = np.bincount(rank[~compute_row], weights=span[~compute_row], minlength=graph.n_ranks).astype(
             np.float64
         )
@@ -398,6 +413,7 @@ def _result(
         is_compute=is_compute,
         in_calls_s=in_calls,
         finish_s=finish,
+        serial=serial,
     )
     summary["notes"] = notes
     tables = {
@@ -416,12 +432,6 @@ def _result(
         "events_per_s": engine.counts["events"] / engine_s,
     }
     return Result(status=engine.status, summary=summary, tables=tables, provenance=provenance, wall=wall)
-
-
-def _compute_code() -> int:
-    from netsim.traces.schema import OP_CODE
-
-    return int(OP_CODE["compute"])
 
 
 def _last_moment(graph: TaskGraph, engine: EngineResult) -> Float64:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ _PARAMETERS = (
         meaning='rows of an edge list are "cables" (a link each way) or directed "links"',
     ),
 )
+_COUNT = re.compile(r"[0-9]{1,18}")
 _COUNTS = ("n_nodes", "n_hosts", "n_switches", "n_links")
 
 
@@ -176,15 +178,22 @@ def _column(what: str, name: str, column: Sequence[Any], default: float, file: P
 def _csv(file: Path, default: Mapping[str, float], directed: bool) -> tuple[EdgeList, dict[str, int]]:
     declared: dict[str, int] = {}
     lines = []
-    for line in file.read_text(encoding="utf-8-sig").splitlines():
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(file), "must be a readable text file", got=error) from None
+    for line in text.splitlines():
         if line.lstrip().startswith("#"):
             for word in line.lstrip("# ").replace(",", " ").split():
                 name, _, count = word.partition("=")
-                if name in _COUNTS and count.isdigit():
+                if name in _COUNTS and _COUNT.fullmatch(count):
                     declared[name] = int(count)
         elif line.strip():
             lines.append(line)
-    rows = list(csv.reader(lines))
+    try:
+        rows = list(csv.reader(lines))
+    except csv.Error as error:
+        raise InputError(str(file), "must be CSV", got=error) from None
     if not rows:
         raise InputError(str(file), "must have a header line", got="an empty file")
     header = [name.strip() for name in rows[0]]
@@ -211,8 +220,9 @@ def _parquet(file: Path, default: Mapping[str, float], directed: bool) -> tuple[
 def _node_link(file: Path, default: Mapping[str, float], directed: bool) -> tuple[EdgeList, dict[str, int]]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(str(file), "must be JSON", got=str(error)) from None
+    except (OSError, ValueError, RecursionError) as error:
+        # ValueError: not UTF-8, not JSON, or a number of thousands of digits; RecursionError: thousands of brackets.
+        raise InputError(str(file), "must be JSON", got=str(error).split(";")[0]) from None
     key = next((k for k in ("links", "edges") if isinstance(data, dict) and isinstance(data.get(k), list)), None)
     if key is None or not isinstance(data.get("nodes"), list):
         raise InputError(str(file), 'must be node-link JSON with "nodes" and "links" (or "edges")')

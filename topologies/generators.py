@@ -32,6 +32,8 @@ __all__ = [
 ]
 
 REQUIRED = object()
+# Vertices are numbered in int32.
+MOST = 2**31 - 1
 F = TypeVar("F", bound=Callable[..., Topology])
 
 # Words other tools use for the same thing, to suggest ours.
@@ -118,6 +120,8 @@ class Parameter:
             raise InputError(where, rule, got=repr(value)) from None
         if isinstance(value, bool) or (not isinstance(value, str) and number != value) or number < self.minimum:
             raise InputError(where, rule, got=value)
+        if number > MOST:
+            raise InputError(where, f"must be {MOST} or less", got=value if len(str(value)) < 40 else "a huge number")
         return int(number)
 
     @property

@@ -25,6 +25,10 @@ from netsim.traces.trace import Communicators, TraceMeta
 __all__ = ["PREFIX", "Source", "comms_table", "is_trace_directory", "meta_entries", "pack_table"]
 
 PREFIX = "netsim."
+
+# A file that does not say how many ranks there are has one per number up to the highest, but a damaged number is no rank.
+_SPARSE_RANKS = 1 << 20
+_SPARSE_ROWS = 64
 _META_FIELDS = tuple(f.name for f in fields(TraceMeta) if f.name != "n_ranks")
 
 
@@ -93,6 +97,8 @@ class Source:
             self._check_version()
 
     def _main(self) -> Path:
+        if "\0" in str(self.path):
+            raise InputError(repr(str(self.path)), "a path has no NUL byte")
         if not self.path.exists():
             raise InputError(str(self.path), "no such file", remedy="check the path")
         if not self.path.is_dir():
@@ -173,6 +179,13 @@ class Source:
                 names.append("peer")
             highest = [pc.max(table.column(name)).as_py() for name in names]
             n_ranks = max([-1, *[h for h in highest if h is not None]]) + 1
+            if n_ranks > max(_SPARSE_RANKS, _SPARSE_ROWS * table.num_rows):
+                raise InputError(
+                    self.name,
+                    "ranks must be numbered 0, 1, 2, ...",
+                    got=f"rank {n_ranks - 1} in {table.num_rows} rows",
+                    remedy="number the ranks that occur",
+                )
             note = (
                 f"not written by netsim: {n_ranks} ranks because that is the highest one, only the communicator WORLD"
             )
@@ -228,7 +241,11 @@ def _head(values: Any) -> str:
 
 def _open(path: Path, name: str) -> Any:
     try:
-        return pq.ParquetFile(path)
+        try:
+            return pq.ParquetFile(path)
+        except UnicodeEncodeError:
+            # Arrow encodes text as UTF-8 but takes bytes as they are.
+            return pq.ParquetFile(pa.OSFile(os.fsencode(path)))
     except (pa.ArrowException, OSError, EOFError) as error:
         raise _damaged(name, error, path) from None
 
@@ -238,8 +255,11 @@ def _damaged(name: str, error: Exception, path: Path | None = None) -> InputErro
         return InputError(name, "cannot be read", got=error.strerror or str(error))
     start = b""
     if path is not None:
-        with path.open("rb") as stream:
-            start = stream.read(4)
+        try:
+            with path.open("rb") as stream:
+                start = stream.read(4)
+        except OSError as unreadable:
+            return InputError(name, "cannot be read", got=unreadable.strerror or str(unreadable))
         if not start:
             return InputError(name, "the file is empty", got="0 bytes", remedy="was it written completely?")
         if start != b"PAR1":

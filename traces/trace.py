@@ -19,6 +19,9 @@ from netsim.traces._normalise import normalise, normalise_side
 
 __all__ = ["Communicators", "Trace", "TraceMeta"]
 
+# Ranks are int32.
+MOST_RANKS = 2**31 - 1
+
 
 @dataclass(frozen=True, eq=False)
 class Communicators:
@@ -54,10 +57,14 @@ class Communicators:
         cls, *, n_ranks: int, members: Sequence[Sequence[int]] = (), names: Sequence[str] | None = None
     ) -> Communicators:
         """WORLD of ``n_ranks`` ranks, followed by communicators 1, 2, ... with the given members and names."""
-        rows = [list(range(n_ranks)), *[list(row) for row in members]]
-        labels = names if names is not None else [f"comm {i}" for i in range(1, len(rows))]
-        flat = np.fromiter((rank for row in rows for rank in row), dtype=np.int32)
-        return cls(csr_ptr([len(row) for row in rows]), flat, ("WORLD", *labels))
+        if n_ranks > MOST_RANKS:
+            raise InputError("communicators", f"the number of ranks must be {MOST_RANKS} or less", got=n_ranks)
+        n_ranks = max(n_ranks, 0)
+        rows = [list(row) for row in members]
+        labels = names if names is not None else [f"comm {i}" for i in range(1, len(rows) + 1)]
+        given = np.fromiter((rank for row in rows for rank in row), dtype=np.int32)
+        flat = np.concatenate([np.arange(n_ranks, dtype=np.int32), given])
+        return cls(csr_ptr([n_ranks, *[len(row) for row in rows]]), flat, ("WORLD", *labels))
 
     @property
     def n(self) -> int:
@@ -133,6 +140,8 @@ class TraceMeta:
                 raise InputError(
                     f"trace metadata {name}", "unknown value", got=repr(value), remedy=closest(str(value), valid)
                 )
+        if self.n_ranks > MOST_RANKS:
+            raise InputError("trace metadata n_ranks", f"must be {MOST_RANKS} or less", got=self.n_ranks)
         if int(self.n_ranks) != self.n_ranks or self.n_ranks < 0:
             raise InputError("trace metadata n_ranks", "must be a whole number, 0 or more", got=self.n_ranks)
 
@@ -392,6 +401,11 @@ class Trace:
         from netsim.traces._validate import validate
 
         arrays = {name: np.asarray(values) for name, values in data.items() if values is not None}
+        for name, array in arrays.items():
+            if array.ndim != 1:
+                raise InputError(
+                    f"{profile} trace", f"column {name} must have one dimension", got=f"shape {array.shape}"
+                )
         sizes = {name: array.size for name, array in arrays.items()}
         if len(set(sizes.values())) > 1:
             raise InputError(f"{profile} trace", "columns must have the same length", got=sizes)

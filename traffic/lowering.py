@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.core.arrays import Int64, csr_gather, frozen
+from netsim.core.errors import InputError
 from netsim.traces.trace import Trace
 from netsim.traffic.assembly import Assembly
 from netsim.traffic.calls import collective_calls
@@ -30,6 +31,7 @@ from netsim.traffic.taskgraph import AFTER_END, AFTER_START, TRANSFER, TaskGraph
 __all__ = ["Lowered", "lower"]
 
 _EXACT_NS = 2**53
+_MOST_BYTES = 2.0**63
 _NO_TIME_OPS = {
     "put": "one-sided",
     "get": "one-sided",
@@ -337,7 +339,10 @@ def _finish(
     source = np.repeat(np.arange(graph.n_tasks), np.diff(graph.succ_ptr))
     never = np.zeros(graph.n_tasks, dtype=bool)
     never[graph.succ[source == graph.succ]] = True
-    amount = graph.amount.astype(np.int64)
+    total = float(graph.amount[sends].sum())
+    if not total < _MOST_BYTES:
+        raise InputError("trace", "all its transfers together must be below 2^63 bytes", got=f"{total:.4g} bytes")
+    amount = np.where(sends, graph.amount, 0.0).astype(np.int64)
     return Lowered(
         graph=graph,
         op_enter=frozen(op_enter, np.int64),

@@ -15,6 +15,9 @@ from netsim.traces.schema import FLAG, NO_TIME, OP_CODE, op_codes
 from netsim.traces.trace import Trace
 from netsim.traffic.notes import NoteBook
 
+# Moments are stored as int64 nanoseconds.
+_LONGEST_S = 2.0**63 / 1e9
+
 __all__ = ["Gaps", "Program", "find_cycle", "read_program"]
 
 Gaps = Literal["auto", "recorded", "none"]
@@ -205,8 +208,19 @@ def _gaps(
                 f"its work is in {meta.work_unit or 'flops'}, which needs the speed of a rank",
                 remedy="give flops_per_s, or gaps='none' to replay communication only",
             )
-        gap_ns = gap_ns + work * (1e9 / flops_per_s)
-    return np.asarray(gap_ns * (1e-9 * compute_scale))
+        with np.errstate(over="ignore"):
+            gap_ns = gap_ns + work / flops_per_s * 1e9
+    with np.errstate(over="ignore", invalid="ignore"):
+        seconds_of = np.where(gap_ns > 0, gap_ns * (1e-9 * compute_scale), 0.0)
+    row = int(seconds_of.argmax()) if n else 0
+    if n and not seconds_of[row] < _LONGEST_S:
+        raise InputError(
+            f"rank {trace.column('rank')[row]}, op {trace.column('seq')[row]}",
+            f"local work must be shorter than {_LONGEST_S:.3g} s, the range of 64-bit nanoseconds",
+            got=f"{seconds_of[row]:.3g} s",
+            remedy="check the compute scale and the speed of a rank",
+        )
+    return np.asarray(seconds_of)
 
 
 def _gaps_between(t_start: Int64, t_end: Int64, first: Bool) -> Float64:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ import click
 import netsim
 from netsim.cli.capture import capture
 from netsim.cli.catalogue import collectives, doctor, explain, placements, routings, topologies, warmup
+from netsim.cli.memory import limited
 from netsim.cli.replay import replay
 from netsim.cli.topo import topo
 from netsim.cli.trace import trace
@@ -66,9 +68,21 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     head = words[: words.index("--")] if "--" in words else words
     tail = words[len(head) :]
     clean = [word for word in head if word != "--debug"] + tail
-    signal.signal(signal.SIGTERM, _terminate)
+    # Python has no streams where the caller closed them (>&-).
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # Names of files and links may be anything; printing one must not end a run.
+        if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    # A recorded program is none of our business: it may use what memory it wants.
+    records = "capture" in clean[:1]
     try:
-        status = cli.main(args=clean, prog_name="netsim", standalone_mode=False)
+        signal.signal(signal.SIGTERM, _terminate)
+        with contextlib.nullcontext() if records else limited():
+            status = cli.main(args=clean, prog_name="netsim", standalone_mode=False)
         sys.stdout.flush()
         raise SystemExit(status if isinstance(status, int) else 0)
     except (SystemExit, click.exceptions.Exit) as stop:
@@ -96,10 +110,23 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         # The reader of our output went away (| head): not an error, and nothing more can be said.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+    except OSError as error:
+        if debug:
+            raise
+        where = error.filename if error.filename is not None else "output"
+        with contextlib.suppress(OSError):
+            click.echo(f"netsim: error: {where}: cannot be read or written, got {error.strerror or error}", err=True)
+        # What is still buffered cannot be written either; Python would complain about it at exit.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except MemoryError:
         if debug:
             raise
-        click.echo("netsim: error: out of memory; use fewer ranks, a smaller trace or --bins 0", err=True)
+        click.echo(
+            "netsim: error: memory: this needs more than the machine has free; use a smaller network or trace, or --bins 0",
+            err=True,
+        )
         raise SystemExit(1) from None
     except Exception as error:
         if debug:

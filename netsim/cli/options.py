@@ -10,7 +10,7 @@ import click
 from netsim.core.errors import InputError
 from netsim.core.units import parse_bytes, parse_rate, parse_time
 
-__all__ = ["RATE", "SIZE", "TIME", "key_values"]
+__all__ = ["PATH", "RATE", "SIZE", "TEXT", "TIME", "key_values"]
 
 
 class _Quantity(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -24,6 +24,26 @@ class _Quantity(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return self._parse(value, subject=f"option {param.opts[-1]}" if param is not None else self.name)
 
 
+class _NotEmpty(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """Text that says something: an empty word is nearly always a shell variable that was not set."""
+
+    def __init__(self, name: str, rule: str) -> None:
+        self.name = name
+        self._rule = rule
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and not value.strip():
+            subject = self.name
+            if param is not None:
+                subject = (
+                    f"option {param.opts[-1]}" if isinstance(param, click.Option) else f"{param.human_readable_name}"
+                )
+            raise InputError(subject, self._rule, got=repr(value))
+        return value
+
+
+TEXT = _NotEmpty("text", "must be a name")
+PATH = _NotEmpty("path", "must be a path")
 SIZE = _Quantity("size", parse_bytes)
 RATE = _Quantity("rate", parse_rate)
 TIME = _Quantity("time", parse_time)

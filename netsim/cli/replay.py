@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import RATE, SIZE, TIME, key_values
+from netsim.cli.options import PATH, RATE, SIZE, TEXT, TIME, key_values
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -20,11 +20,15 @@ NOTES_SHOWN = 6
 
 
 @click.command()
-@click.argument("trace", type=click.Path())
-@click.option("--topo", "topology", default="dragonfly", show_default=True, help="Registered topology or graph file.")
+@click.argument("trace", type=PATH)
+@click.option(
+    "--topo", "topology", type=TEXT, default="dragonfly", show_default=True, help="Registered topology or graph file."
+)
 @click.option("-p", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the topology; repeat for more.")
-@click.option("--routing", help="Registered routing; default: that of the topology's family.")
-@click.option("--placement", default="linear", show_default=True, help="linear, round-robin, random, or file:PATH.")
+@click.option("--routing", type=TEXT, help="Registered routing; default: that of the topology's family.")
+@click.option(
+    "--placement", type=TEXT, default="linear", show_default=True, help="linear, round-robin, random, or file:PATH."
+)
 @click.option("--ranks-per-host", type=int, default=1, show_default=True)
 @click.option(
     "--collectives",
@@ -51,7 +55,7 @@ NOTES_SHOWN = 6
 @click.option("--bins", type=int, default=200, show_default=True, help="Time bins of the links table.")
 @click.option("--certify", is_flag=True, help="Prove every allocation to be max-min fair (slower).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@click.option("-o", "--output", type=click.Path(), help="Write summary.json and the tables to this folder.")
+@click.option("-o", "--output", type=PATH, help="Write summary.json and the tables to this folder.")
 @click.option("--dry-run", is_flag=True, help="Check everything and print what would run.")
 def replay(
     trace: str,
@@ -76,7 +80,7 @@ def replay(
     """
     from netsim import api
     from netsim.cli.progress import ProgressReporter
-    from netsim.core.errors import InputError
+    from netsim.jobs.placement import check_ranks_per_host
     from netsim.results.result import probe_folder
     from netsim.traces import read_trace
     from netsim.traffic import Protocol
@@ -87,8 +91,7 @@ def replay(
     protocol = Protocol(
         eager_threshold_bytes=eager, send_overhead_s=send_overhead, recv_overhead_s=recv_overhead, handshake=handshake
     )
-    if ranks_per_host < 1:
-        raise InputError("ranks per host", "must be 1 or more", got=ranks_per_host)
+    check_ranks_per_host(ranks_per_host)
     chosen = key_values(params, "-p")
     network = api.resolve_topology(topology, n_hosts=-(-data.n_ranks // ranks_per_host), params=chosen)
     sized = not chosen and network.family == topology.replace("-", "_")

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from netsim.cli.options import key_values
+from netsim.cli.options import TEXT, key_values
 
 __all__ = ["topo"]
 
@@ -17,7 +17,7 @@ def topo() -> None:
 
 
 @topo.command()
-@click.argument("name")
+@click.argument("name", type=TEXT)
 @click.option("-p", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the generator; repeat for more.")
 @click.option("--hosts", type=int, help="Without parameters: smallest balanced instance that holds so many hosts.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")

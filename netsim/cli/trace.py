@@ -6,6 +6,8 @@ import json
 
 import click
 
+from netsim.cli.options import PATH
+
 __all__ = ["trace"]
 
 
@@ -15,7 +17,7 @@ def trace() -> None:
 
 
 @trace.command()
-@click.argument("path", type=click.Path())
+@click.argument("path", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def info(path: str, as_json: bool) -> None:
     """Who talked to whom: ranks, calls, bytes, phases, integrity."""
@@ -29,7 +31,7 @@ def info(path: str, as_json: bool) -> None:
 
 
 @trace.command()
-@click.argument("path", type=click.Path())
+@click.argument("path", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def check(path: str, as_json: bool) -> int:
     """Integrity: collectives complete, sends equal receives, clocks monotone. Exit status 1 when something is wrong."""

@@ -35,8 +35,11 @@ _RATE = re.compile(r"(Ki|Mi|Gi|Ti|Pi|[kKMGTP]?)(?:(bps|bit/s|b/s)|(Bps|B/s))")
 _SIZE = re.compile(r"(Ki|Mi|Gi|Ti|Pi|[kKMGTP]?)B")
 
 
-def _split(text: str, subject: str, kind: str, choices: str) -> tuple[float, str]:
+def _split(text: str, subject: str, kind: str, default: str, units: tuple[str, str]) -> tuple[float, str]:
     match = _NUMBER.fullmatch(text)
+    # The remedy repeats the number of the user where there is a usable one.
+    shown = match.group(1) if match is not None and match.group(1)[0] not in "-+iInN" else default
+    choices = f"'{shown}{units[0]}' or '{shown}{units[1]}'"
     if match is None:
         raise InputError(
             subject, f"must be a number with a unit of {kind}", got=repr(text), remedy=f"write e.g. {choices}"
@@ -65,7 +68,7 @@ def parse_rate(value: str | float, *, subject: str = "rate") -> float:
     """
     if not isinstance(value, str):
         return _checked(value, subject, "rate in bytes per second")
-    number, unit = _split(value, subject, "rate", f"'{value.strip() or '100'}Gbps' or '{value.strip() or '100'}GB/s'")
+    number, unit = _split(value, subject, "rate", "100", ("Gbps", "GB/s"))
     match = _RATE.fullmatch(unit)
     if match is None:
         raise InputError(
@@ -92,7 +95,7 @@ def parse_bytes(value: str | int, *, subject: str = "size") -> int:
         if value != value or value < 0 or value == math.inf or int(value) != value:
             raise InputError(subject, "size must be a whole number of bytes, 0 or more", got=value)
         return int(value)
-    number, unit = _split(value, subject, "size", f"'{value.strip() or '64'}KiB' or '{value.strip() or '64'}MB'")
+    number, unit = _split(value, subject, "size", "64", ("KiB", "MB"))
     match = _SIZE.fullmatch(unit)
     if match is None:
         raise InputError(
@@ -119,7 +122,7 @@ def parse_time(value: str | float, *, subject: str = "time") -> float:
     """
     if not isinstance(value, str):
         return _checked(value, subject, "time in seconds")
-    number, unit = _split(value, subject, "time", f"'{value.strip() or '1'}us' or '{value.strip() or '1'}ms'")
+    number, unit = _split(value, subject, "time", "1", ("us", "ms"))
     if unit not in _TIME:
         raise InputError(subject, "unknown unit of time", got=repr(value), remedy="use ns, us, ms, s, min or h")
     return number / _TIME[unit]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,9 @@ from netsim.core.rng import stream
 from netsim.topologies import Topology
 
 __all__ = ["Placement", "place", "placements"]
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_LAST_HOST = np.iinfo(np.int32).max
 
 placements: Registry[Callable[..., Int32]] = Registry("placement", "netsim.placements")
 
@@ -80,8 +83,7 @@ def place(
     ...
     netsim.core.errors.InputError: placement: 8 ranks at 1 per host need 8 hosts, got 6 hosts; use a larger topology or more ranks per host
     """
-    if ranks_per_host < 1:
-        raise InputError("ranks per host", "must be 1 or more", got=ranks_per_host)
+    check_ranks_per_host(ranks_per_host)
     if isinstance(method, Placement):
         chosen = method
     elif method.startswith("file:"):
@@ -107,6 +109,14 @@ def place(
             f"rank {outside[0]}", f"its host must be one of 0..{topology.n_hosts - 1}", got=int(chosen.host[outside[0]])
         )
     return chosen
+
+
+def check_ranks_per_host(ranks_per_host: int) -> None:
+    """Refuse what cannot be a number of ranks per host."""
+    if ranks_per_host < 1:
+        raise InputError("ranks per host", "must be 1 or more", got=ranks_per_host)
+    if ranks_per_host > _LAST_HOST:
+        raise InputError("ranks per host", f"must be {_LAST_HOST} or less", got=ranks_per_host)
 
 
 @placements.register("linear")
@@ -137,35 +147,38 @@ def random(topology: Topology, *, needed: int, seed: int = 0) -> Int32:
 
 
 def _from_file(path: Path, n_ranks: int) -> Int32:
+    subject = f"placement file {path}"
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"placement file {path}", "must be readable", got=error.strerror) from None
-    rows = [row for row in csv.reader(text.splitlines()) if row and not row[0].lstrip().startswith("#")]
-    if rows and [name.strip() for name in rows[0]] == ["rank", "host"]:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        # ValueError: not UTF-8, or a path with a NUL byte.
+        raise InputError(
+            subject, "must be a readable text file", got=getattr(error, "strerror", None) or error
+        ) from None
+    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
+    rows = [row for row in rows if row != [""] and not row[0].startswith("#")]
+    if rows and rows[0] == ["rank", "host"]:
         pairs = rows[1:]
     else:
         pairs = [[str(i), row[0]] if len(row) == 1 else row for i, row in enumerate(rows)]
     host = np.full(n_ranks, -1, np.int32)
-    for line, row in enumerate(pairs):
-        try:
-            rank, at = (int(value) for value in row)
-        except ValueError:
+    for entry, row in enumerate(pairs, start=1):
+        if len(row) != 2 or not all(_NUMBER.fullmatch(cell) for cell in row):
+            shown = repr(",".join(row) if len(row) != 2 or rows[0] == ["rank", "host"] else row[1])
             raise InputError(
-                f"placement file {path}", "each line must be a host number or 'rank,host'", got=repr(",".join(row))
-            ) from None
-        if not 0 <= rank < n_ranks:
-            raise InputError(
-                f"placement file {path}", f"ranks must be 0..{n_ranks - 1}", got=f"{rank} in entry {line + 1}"
+                f"{subject}, entry {entry}",
+                "each line must be a host number or 'rank,host'",
+                got=shown if len(shown) < 60 else shown[:57] + "...",
             )
+        rank, at = int(row[0]), int(row[1])
+        if rank >= n_ranks:
+            raise InputError(f"{subject}, entry {entry}", f"ranks must be 0..{n_ranks - 1}", got=rank)
+        if at > _LAST_HOST:
+            raise InputError(f"{subject}, entry {entry}", f"hosts must be 0..{_LAST_HOST}", got=at)
         if host[rank] >= 0:
-            raise InputError(
-                f"placement file {path}", "each rank must occur once", got=f"rank {rank} again in entry {line + 1}"
-            )
+            raise InputError(f"{subject}, entry {entry}", "each rank must occur once", got=f"rank {rank} again")
         host[rank] = at
     missing = np.flatnonzero(host < 0)
     if missing.size:
-        raise InputError(
-            f"placement file {path}", f"must place all {n_ranks} ranks", got=f"no host for rank {missing[0]}"
-        )
+        raise InputError(subject, f"must place all {n_ranks} ranks", got=f"no host for rank {missing[0]}")
     return host

@@ -98,8 +98,6 @@ class Result:
         InputError
             The folder cannot be written, or is a file.
         """
-        import pyarrow.parquet as pq
-
         path = probe_folder(folder)
         # An old summary beside new tables would describe the wrong run.
         (path / "summary.json").unlink(missing_ok=True)
@@ -111,7 +109,7 @@ class Result:
                     "netsim.units": json.dumps({c: unit for c, (unit, _) in COLUMNS[name].items()}),
                 }
             )
-            _atomically(path / f"{name}.parquet", lambda f, table=marked: pq.write_table(table, f, compression="zstd"))
+            _atomically(path / f"{name}.parquet", lambda f, table=marked: _write_table(table, f))
         text = json.dumps(
             {
                 "format": FORMAT,
@@ -140,9 +138,11 @@ def probe_folder(folder: str | Path) -> Path:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        # ValueError: a NUL byte in the path.
+        reason = getattr(error, "strerror", None) or error
         raise InputError(
-            f"output folder {path}", "must be writable", got=error.strerror, remedy="choose another with -o"
+            f"output folder {path}", "must be writable", got=reason, remedy="choose another with -o"
         ) from None
     return path
 
@@ -155,12 +155,10 @@ def read_result(folder: str | Path) -> Result:
     InputError
         The folder holds no netsim result, or one of an unknown format.
     """
-    import pyarrow.parquet as pq
-
     path = Path(folder)
     try:
         head = json.loads((path / "summary.json").read_text(encoding="utf-8"))
-        tables = {name: pq.read_table(path / f"{name}.parquet").replace_schema_metadata(None) for name in COLUMNS}
+        tables = {name: _read_table(path / f"{name}.parquet").replace_schema_metadata(None) for name in COLUMNS}
     except (OSError, ValueError) as error:
         raise InputError(
             f"result {path}", "must be a folder that netsim wrote", got=str(error).splitlines()[0]
@@ -170,6 +168,21 @@ def read_result(folder: str | Path) -> Result:
     return Result(
         status=head["status"], summary=head["summary"], tables=tables, provenance=head["provenance"], wall=head["wall"]
     )
+
+
+def _read_table(path: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    with path.open("rb") as stream:
+        return pq.ParquetFile(stream).read()
+
+
+def _write_table(table: Any, path: str) -> None:
+    import pyarrow.parquet as pq
+
+    # Arrow wants names in UTF-8; Python can open any.
+    with open(path, "wb") as stream:
+        pq.write_table(table, stream, compression="zstd")
 
 
 def _atomically(path: Path, write: Any) -> None:

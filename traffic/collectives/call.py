@@ -177,6 +177,7 @@ class Call:
             raise InputError(self.op, "carries no data", got=self.size_bytes, remedy="leave size_bytes out")
         self._check_blocks()
         self._check_pairs()
+        self._check_total()
         if self.irregular and self.size_bytes:
             raise InputError(
                 self.op,
@@ -199,6 +200,15 @@ class Call:
         if bad.size:
             raise InputError(f"{self.op} member {bad[0]}", "bytes must be 0 or more", got=int(sizes[bad[0]]))
         object.__setattr__(self, "block_bytes", sizes)
+
+    def _check_total(self) -> None:
+        # Beyond this, sums of sizes would wrap around.
+        sizes = self.block_bytes if self.block_bytes is not None else self.pairs.size_bytes if self.pairs else None
+        total = self.size_bytes * self.n if sizes is None else float(np.sum(np.asarray(sizes), dtype=np.float64))
+        if total >= 2**63:
+            raise InputError(
+                self.op, f"sizes of its {self.n} members must add up to less than 2^63 bytes", got=f"{float(total):.4g}"
+            )
 
     def _check_pairs(self) -> None:
         if (self.pairs is None) == (self.op in PAIR_OPS):
