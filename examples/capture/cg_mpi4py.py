@@ -1,6 +1,6 @@
 """Conjugate gradients for the five-point Poisson problem on a process grid: halo exchange and two dot products per iteration.
 
-    mpiexec -n 8 python cg_mpi4py.py [POINTS_PER_SIDE] [ITERATIONS]
+mpiexec -n 8 python cg_mpi4py.py [POINTS_PER_SIDE] [ITERATIONS]
 """
 
 import sys
@@ -27,7 +27,12 @@ def apply(x):
         if peer != MPI.PROC_NULL:
             requests.append(grid.Isend(np.ascontiguousarray(edge), peer))
     MPI.Request.Waitall(requests)
-    for peer, place in ((north, np.s_[0, 1:-1]), (south, np.s_[-1, 1:-1]), (west, np.s_[1:-1, 0]), (east, np.s_[1:-1, -1])):
+    for peer, place in (
+        (north, np.s_[0, 1:-1]),
+        (south, np.s_[-1, 1:-1]),
+        (west, np.s_[1:-1, 0]),
+        (east, np.s_[1:-1, -1]),
+    ):
         if peer != MPI.PROC_NULL:
             halo[place] = incoming[peer]
     return 4 * x - halo[:-2, 1:-1] - halo[2:, 1:-1] - halo[1:-1, :-2] - halo[1:-1, 2:]
@@ -53,4 +58,6 @@ for _ in range(iterations):
     direction = residual + rho / before * direction
 if world.rank == 0:
     shrunk = np.sqrt(rho / first)
-    print(f"{side} x {side} points on {dims[0]} x {dims[1]} ranks, {iterations} iterations: residual {shrunk:.3e} of the first")
+    print(
+        f"{side} x {side} points on {dims[0]} x {dims[1]} ranks, {iterations} iterations: residual {shrunk:.3e} of the first"
+    )

@@ -11,5 +11,7 @@ cp "$here/hpccinf.txt" "$here/in.lj" "$work"
 cd "$work"
 mpirun=/usr/bin/mpirun
 netsim capture -o "$out/hpcc-8.parquet" -- $mpirun --oversubscribe -n 8 hpcc
+# A second run tells where its sections begin.
+"$(dirname "$(command -v netsim)")/python" "$here/hpcc_sections.py" "$out/hpcc-8.parquet" -- $mpirun --oversubscribe -n 8 hpcc
 netsim capture -o "$out/lammps-64.parquet" -- $mpirun --oversubscribe -n 64 lmp -in in.lj
 netsim capture -o "$out/cg-8.parquet" -- $mpirun --oversubscribe -n 8 "$(command -v python3)" "$here/cg_mpi4py.py"

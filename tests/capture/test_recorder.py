@@ -69,6 +69,7 @@ def test_table_is_consistent() -> None:
         ({"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_ID": "0"}, (5, 8)),
         # a batch script, not a step
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, None),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "4", "SLURM_STEP_NUM_TASKS": "1"}, None),
         ({}, None),
     ],
 )

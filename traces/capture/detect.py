@@ -14,7 +14,7 @@ from pathlib import Path
 from netsim.core.errors import InputError
 from netsim.traces.capture.build import Mpi, inspect_mpicc
 
-__all__ = ["Detected", "detect_mpi", "in_rank", "program_of"]
+__all__ = ["LAUNCHERS", "Detected", "detect_mpi", "in_rank", "linked_library", "program_of"]
 
 LAUNCHERS = frozenset(
     (
@@ -86,13 +86,8 @@ def in_rank(env: Mapping[str, str]) -> tuple[int, int] | None:
     ):
         if rank in env and size in env:
             return int(env[rank]), int(env[size])
-    # Slurm sets these in a batch script too; only a step has more than one task per launch node, or a step id.
-    if (
-        "SLURM_PROCID" in env
-        and "SLURM_STEP_NUM_TASKS" in env
-        and "SLURM_STEP_ID" in env
-        and int(env["SLURM_NTASKS"]) > 1
-    ):
+    # Slurm sets SLURM_PROCID in a batch script and an interactive shell too; only a step of several tasks is a run.
+    if "SLURM_PROCID" in env and int(env.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
         return int(env["SLURM_PROCID"]), int(env["SLURM_STEP_NUM_TASKS"])
     return None
 

@@ -27,7 +27,7 @@ from typing import Any
 from netsim.core.errors import InputError
 from netsim.traces.capture.build import build_recorder
 from netsim.traces.capture.convert import GAP_CLOCKS, TIMESTAMPS, _checked, convert
-from netsim.traces.capture.detect import Detected, detect_mpi, in_rank, linked_library, program_of
+from netsim.traces.capture.detect import LAUNCHERS, Detected, detect_mpi, in_rank, linked_library, program_of
 from netsim.traces.capture.records import find_jobs, read_rank
 from netsim.traces.io import write_trace
 from netsim.traces.trace import Trace
@@ -142,8 +142,8 @@ def capture(
     place = Path(cwd).absolute() if cwd is not None else None
     environment = dict(os.environ if env is None else env)
     _writable(target)
-    rank = in_rank(environment)
-    # The programs that detection runs must not take this process for a rank of theirs: only the environment of the command.
+    # A command that names a launcher starts ranks of its own, wherever it is started itself.
+    rank = None if any(Path(word).name in LAUNCHERS for word in words) else in_rank(environment)
     detected = detect_mpi(words, mpi=mpi, env=environment, cwd=place)
     recorder, notes = build_recorder(detected.mpi, say=say)
     if rank is None:
@@ -167,7 +167,7 @@ def capture(
     except InputError:
         # Nothing was recorded, or it cannot be written: keep what there is only if there is something.
         if list(folder.glob("*.rec")):
-            say(f"the records are kept in {folder}")
+            say(f"the records are kept in {folder}; netsim.traces.capture.assemble makes a trace of them")
         elif rank is None:
             shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -384,8 +384,10 @@ def _nothing(
                 got=f"{program}, which is statically linked{ended}",
                 remedy="link it with the shared MPI library",
             )
+        # A command that failed may not have come so far as to start the program.
         if (
-            program.name not in names
+            not status
+            and program.name not in names
             and program.resolve().name not in names
             and linked_library(program, env=env, cwd=cwd)
         ):
