@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -25,10 +26,10 @@ def whole(text: str) -> str:
 
 
 @pytest.fixture
-def tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
     """Paths in messages are those that the user gave: work inside the folder, with relative ones."""
-    monkeypatch.chdir(tmp_path)
-    return Path()
+    with contextlib.chdir(tmp_path):
+        yield Path()
 
 
 def two_ranks(**meta: Any) -> Trace:
