@@ -94,7 +94,9 @@ def child(case_path: str, out_path: str, optim: str) -> None:
     for i in np.argsort(start, kind="stable"):
         if start[i] > engine.clock:
             engine.run_until(float(start[i]))
-        comms[i] = Comm.sendto_init(hosts[case["src"][i]], hosts[case["dst"][i]]).set_payload_size(int(case["size_bytes"][i]))
+        comms[i] = Comm.sendto_init(hosts[case["src"][i]], hosts[case["dst"][i]]).set_payload_size(
+            int(case["size_bytes"][i])
+        )
         comms[i].start()
     engine.run()
     np.savez(out_path, finish_s=np.array([comm.finish_time for comm in comms]) / FACTOR)
@@ -104,7 +106,9 @@ def child(case_path: str, out_path: str, optim: str) -> None:
 def main(simgrid: str | None) -> None:
     from netsim.engine import run_flows
 
-    print(f"{'case':<44} {'netsim CPU':>11} {'SimGrid CPU':>12} {'ratio':>7}  largest relative difference of finish times")
+    print(
+        f"{'case':<44} {'netsim CPU':>11} {'SimGrid CPU':>12} {'ratio':>7}  largest relative difference of finish times"
+    )
     compiled = False
     for name, flows, ends in cases():
         if not compiled:
@@ -122,7 +126,10 @@ def main(simgrid: str | None) -> None:
             np.savez(case, **flows, **ends)
             for optim in ("Full", "Lazy"):
                 outcome = subprocess.run(
-                    [simgrid, __file__, "--child", str(case), str(out), optim], capture_output=True, text=True, check=True
+                    [simgrid, __file__, "--child", str(case), str(out), optim],
+                    capture_output=True,
+                    text=True,
+                    check=True,
                 )
                 best = min(best, json.loads(outcome.stdout.splitlines()[-1])["cpu_s"])
                 theirs = np.load(out)["finish_s"]

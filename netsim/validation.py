@@ -123,7 +123,9 @@ def validate(traces: Iterable[str | PathLike[str]] = ()) -> Report:
     ]
     if paths:
         tables.append(("Real traces on three networks", COLUMNS, tuple(trace_checks(paths))))
-        tables.append(("The same without local work: communication alone", COLUMNS, tuple(trace_checks(paths, gaps="none"))))
+        tables.append(
+            ("The same without local work: communication alone", COLUMNS, tuple(trace_checks(paths, gaps="none")))
+        )
     return Report(tables=tuple(tables))
 
 

@@ -9,7 +9,9 @@ __all__ = ["validate"]
 
 @click.command()
 @click.argument("traces", nargs=-1, type=click.Path())
-@click.option("--into", "page", type=click.Path(), help="Also write the tables into this Markdown page, between its marks.")
+@click.option(
+    "--into", "page", type=click.Path(), help="Also write the tables into this Markdown page, between its marks."
+)
 def validate(traces: tuple[str, ...], page: str | None) -> int:
     """Check against closed forms, and replay TRACES on three networks with every allocation proven."""
     from pathlib import Path

@@ -385,9 +385,7 @@ def test_directory_that_is_no_trace(tmp_path: Path) -> None:
         read_trace(tmp_path)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "keep.txt").write_text("mine")
-    with pytest.raises(
-        InputError, match=whole("data: is a directory, but not a trace; choose another name")
-    ):
+    with pytest.raises(InputError, match=whole("data: is a directory, but not a trace; choose another name")):
         write_trace(two_ranks(), tmp_path / "data")
     assert [p.name for p in tmp_path.rglob("*")] == ["data", "keep.txt"]
 
