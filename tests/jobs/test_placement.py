@@ -65,12 +65,12 @@ def test_from_file_in_both_forms(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("0\n1\n", "must place all 3 ranks, got no host for rank 2"),
-        ("0\n1\n2\n3\n", "ranks must be 0..2, got 3 in entry 4"),
-        ("rank,host\n0,0\n0,1\n", "each rank must occur once, got rank 0 again in entry 2"),
-        ("zero\n", "each line must be a host number or 'rank,host', got '0,zero'"),
-        ("0,1,2\n", "each line must be a host number or 'rank,host', got '0,1,2'"),
-        ("", "must place all 3 ranks, got no host for rank 0"),
+        ("0\n1\n", ": must place all 3 ranks, got no host for rank 2"),
+        ("0\n1\n2\n3\n", ", entry 4: ranks must be 0..2, got 3"),
+        ("rank,host\n0,0\n0,1\n", ", entry 2: each rank must occur once, got rank 0 again"),
+        ("zero\n", ", entry 1: each line must be a host number or 'rank,host', got 'zero'"),
+        ("0,1,2\n", ", entry 1: each line must be a host number or 'rank,host', got '0,1,2'"),
+        ("", ": must place all 3 ranks, got no host for rank 0"),
     ],
 )
 def test_bad_files(tmp_path, content, message):
@@ -78,13 +78,13 @@ def test_bad_files(tmp_path, content, message):
     path.write_text(content)
     with pytest.raises(InputError) as error:
         place(f"file:{path}", n_ranks=3, topology=ns.topologies.star(n=4))
-    assert str(error.value) == f"placement file {path}: {message}"
+    assert str(error.value) == f"placement file {path}{message}"
 
 
 def test_other_mistakes():
     star = ns.topologies.star(n=4)
     cases = [
-        (("file:/nowhere", 3), "placement file /nowhere: must be readable, got No such file or directory"),
+        (("file:/nowhere", 3), "placement file /nowhere: must be a readable text file, got No such file or directory"),
         (
             ("linaer", 3),
             "placement: unknown name, got 'linaer'; did you mean 'linear'? valid: linear, random, round-robin",
