@@ -19,7 +19,11 @@ def topo() -> None:
 @topo.command()
 @click.argument("name", type=TEXT)
 @click.option("-p", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the generator; repeat for more.")
-@click.option("--hosts", type=int, help="Without parameters: smallest balanced instance that holds so many hosts.")
+@click.option(
+    "--hosts",
+    type=click.IntRange(min=1),
+    help="Without parameters: smallest balanced instance that holds so many hosts.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def describe(name: str, params: tuple[str, ...], hosts: int | None, as_json: bool) -> None:
     """Counts, ports, distances and bisection of a topology by NAME or from a file."""
