@@ -327,7 +327,8 @@ def _routes(
         src, dst = label // graph.n_ranks, label % graph.n_ranks
         of_task[transfer] = row
     found: Paths = route_paths(topology, host[src], host[dst], routing=routing, flow=label, seed=seed)
-    return Routes(of_task=of_task, ptr=found.ptr, link=found.link, latency_s=path_latency(topology, found))
+    routes = Routes(of_task=of_task, ptr=found.ptr, link=found.link, latency_s=path_latency(topology, found))
+    return routes.shared()
 
 
 def _provenance(run: _Run, *, seed: int) -> dict[str, Any]:

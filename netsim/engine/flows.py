@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from netsim.core.arrays import Float64
 from netsim.core.errors import InputError, StuckError
-from netsim.engine.simulation import Routes, Simulation
+from netsim.engine.inputs import Routes
+from netsim.engine.simulation import Simulation
 from netsim.traffic.taskgraph import DELAY, TRANSFER, TaskGraph
 
 __all__ = ["run_flows"]
@@ -96,7 +97,7 @@ def run_flows(
     )
     result = Simulation(
         graph=graph,
-        routes=routes,
+        routes=routes.shared(),
         capacity_bytes_per_s=capacity_bytes_per_s,
         weight=per_task(weight, 1.0),
         rate_cap_bytes_per_s=per_task(rate_cap_bytes_per_s, np.inf),

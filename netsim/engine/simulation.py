@@ -13,7 +13,8 @@ import numpy.typing as npt
 from netsim.core.arrays import Float64, Int32, Int64, frozen
 from netsim.core.errors import InputError, NetsimError
 from netsim.engine import _kernels as k
-from netsim.traffic.taskgraph import DELAY, TaskGraph
+from netsim.engine.inputs import CapacityChanges, Routes, check_changes, check_routes, per_task
+from netsim.traffic.taskgraph import TaskGraph
 
 __all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation", "critical_path"]
 
@@ -24,45 +25,6 @@ UNLIMITED = 1e30
 # Batches of events in the first call of the compiled loop, and how long a call may take.
 FIRST_BATCHES = 256
 CALL_S = 0.1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Routes:
-    """The route of every transfer, shared between transfers that take the same one.
-
-    Attributes
-    ----------
-    of_task : int32 array, shape (n_tasks,)
-        Row of ``ptr``; -1 for delays and for transfers that stay on their host.
-    ptr, link : int64 array, shape (r+1,); int32 array, shape (hops,)
-        Links of each route, in order.
-    latency_s : float64 array, shape (r,)
-        Sum of the link latencies.
-    use : float64 array, shape (hops,), optional
-        Consumption of link capacity per unit of rate (1 by default; a link listed twice is used twice).
-    """
-
-    of_task: Int32
-    ptr: Int64
-    link: Int32
-    latency_s: Float64
-    use: Float64 | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CapacityChanges:
-    """Capacities that change during the run: degraded links, failures (0), circuits going dark (0) and up.
-
-    Attributes
-    ----------
-    time_s : float64 array, shape (c,), sorted
-    link : int32 array, shape (c,)
-    capacity_bytes_per_s : float64 array, shape (c,)
-    """
-
-    time_s: Float64
-    link: Int32
-    capacity_bytes_per_s: Float64
 
 
 @dataclass(frozen=True)
@@ -206,15 +168,15 @@ class Simulation:
             raise InputError("time bins", "must be an even number, 0 or more", got=bins)
         if not local_bytes_per_s > 0:
             raise InputError("local rate", "must be positive", got=local_bytes_per_s)
-        _check_routes(graph, routes, n_links)
-        weights = _per_task(weight, n, "weight") if weight is not None else np.ones(1)
+        check_routes(graph, routes, n_links)
+        weights = per_task(weight, n, "weight") if weight is not None else np.ones(1)
         if not ((weights > 0) & np.isfinite(weights)).all():
             raise InputError(
                 "weight", "must be finite and above 0", got=float(weights[~((weights > 0) & np.isfinite(weights))][0])
             )
         caps = np.empty(0)
         if rate_cap_bytes_per_s is not None:
-            caps = _per_task(rate_cap_bytes_per_s, n, "rate cap")
+            caps = per_task(rate_cap_bytes_per_s, n, "rate cap")
             if not (caps > 0).all():
                 raise InputError("rate cap", "must be above 0 bytes per second", got=float(caps[~(caps > 0)][0]))
             if np.isinf(caps).all():
@@ -222,7 +184,7 @@ class Simulation:
         changes = changes or CapacityChanges(
             time_s=np.empty(0), link=np.empty(0, np.int32), capacity_bytes_per_s=np.empty(0)
         )
-        _check_changes(changes, n_links)
+        check_changes(changes, n_links)
         self._graph = graph
         self._routes = routes
         self._n_links = n_links
@@ -247,6 +209,7 @@ class Simulation:
             head=int(latency_mode == "head"),
             full=int(full_solve),
             local_rate=float(local_bytes_per_s),
+            share_slots=int(weights.size == 1 and caps.size == 0),
         )
         self._caps = bool(caps.size)
         self._certify = certify
@@ -269,6 +232,7 @@ class Simulation:
         full_capacity[:links] = capacity
         integer = np.zeros(k.I_SIZE, np.int64)
         integer[k.I_FREE] = slots
+        integer[k.I_FREE_NODES] = slots
         real = np.zeros(k.F_SIZE)
         real[k.F_BIN] = 1e-9
         hops = slots << self._shift
@@ -281,11 +245,20 @@ class Simulation:
             stack=np.empty(n + 1, np.int32),
             timer_s=np.empty(1024),
             timer=np.empty(1024, np.int64),
-            task=np.zeros(slots, np.int32),
+            node_task=np.zeros(slots, np.int32),
+            node_target=np.zeros(slots),
+            node_entered_s=np.zeros(slots),
+            node_child=np.full(slots, -1, np.int32),
+            node_next=np.full(slots, -1, np.int32),
+            free_node=np.arange(slots - 1, -1, -1, dtype=np.int32),
+            slot_of_route=np.full(max(len(self._routes.latency_s), 1), -1, np.int32),
+            first=np.full(slots, -1, np.int32),
+            flows=np.zeros(slots, np.int32),
+            share=np.zeros(slots),
+            served=np.zeros(slots),
+            changed=np.zeros(slots, np.uint8),
             rate=np.zeros(slots),
-            remaining=np.zeros(slots),
             touched_s=np.zeros(slots),
-            entered_s=np.zeros(slots),
             finish_s=np.full(slots, np.inf),
             flow_weight=np.ones(slots),
             bottleneck=np.full(slots, -1, np.int32),
@@ -326,7 +299,7 @@ class Simulation:
     def _enlarge(self, status: int) -> None:
         s = self._state
         if status == k.MORE_TIMERS:
-            size = 2 * max(s.timer_s.size, int(s.integer[k.I_ACTIVE]) + 2)
+            size = 2 * max(s.timer_s.size, int(s.integer[k.I_FLOWS]) + 2)
             self._state = s._replace(timer_s=_longer(s.timer_s, size), timer=_longer(s.timer, size))
         elif status == k.MORE_POOL:
             self._state = s._replace(pool=_longer(s.pool, 2 * s.pool.size + 1024))
@@ -334,16 +307,18 @@ class Simulation:
             size = 2 * s.level_key.size
             self._state = s._replace(level_key=_longer(s.level_key, size), level_link=_longer(s.level_link, size))
         elif status == k.MORE_SLOTS:
-            old = s.task.size
+            old = s.rate.size
             size = 2 * old
             fresh = {
                 name: _longer(getattr(s, name), size)
                 for name in [
-                    "task",
                     "rate",
-                    "remaining",
+                    "served",
+                    "share",
+                    "first",
+                    "flows",
+                    "changed",
                     "touched_s",
-                    "entered_s",
                     "finish_s",
                     "flow_weight",
                     "bottleneck",
@@ -385,6 +360,15 @@ class Simulation:
                     grown[self._n_links + old :] = 0
                     fresh[name] = grown
             self._state = s._replace(**fresh)
+        elif status == k.MORE_NODES:
+            old = s.node_task.size
+            size = 2 * old
+            names = ("node_task", "node_target", "node_entered_s", "node_child", "node_next")
+            nodes = {name: _longer(getattr(s, name), size) for name in names}
+            nodes["free_node"] = np.empty(size, np.int32)
+            nodes["free_node"][:old] = np.arange(size - 1, old - 1, -1, dtype=np.int32)
+            s.integer[k.I_FREE_NODES] = old
+            self._state = s._replace(**nodes)
         else:
             raise AssertionError(status)
 
@@ -465,7 +449,7 @@ class Simulation:
             tasks_done=int(s.integer[k.I_DONE]),
             tasks=self._graph.n_tasks,
             events=int(s.integer[k.I_EVENTS]),
-            active_flows=int(s.integer[k.I_ACTIVE]),
+            active_flows=int(s.integer[k.I_FLOWS]),
             wall_s=wall_s,
         )
 
@@ -503,15 +487,25 @@ class Simulation:
     def allocation(self) -> Allocation:
         """The rates in force after the last batch of events, for certificates and inspection."""
         s = self._state
-        slots = s.heap[: int(s.integer[k.I_ACTIVE])].astype(np.int64)
+        open_slots = s.heap[: int(s.integer[k.I_ACTIVE])].astype(np.int64)
+        tasks, owner = [], []
+        for slot in open_slots.tolist():
+            # All transfers of the slot, by a walk over its heap.
+            nodes = [int(s.first[slot])]
+            while nodes:
+                node = nodes.pop()
+                tasks.append(int(s.node_task[node]))
+                owner.append(slot)
+                nodes += [int(n) for n in (s.node_child[node], s.node_next[node]) if n >= 0]
+        slots = np.array(owner, dtype=np.int64)
         hops = s.hops[slots].astype(np.int64)
         ptr = np.zeros(slots.size + 1, np.int64)
         np.cumsum(hops, out=ptr[1:])
         at = np.repeat(slots << self._shift, hops) + np.arange(ptr[-1]) - np.repeat(ptr[:-1], hops)
         return Allocation(
-            task=s.task[slots].copy(),
-            rate_bytes_per_s=s.rate[slots].copy(),
-            weight=s.flow_weight[slots].copy(),
+            task=np.array(tasks, dtype=np.int32),
+            rate_bytes_per_s=s.rate[slots] / s.flows[slots],
+            weight=s.flow_weight[slots] / s.flows[slots],
             ptr=ptr,
             link=s.hop_link[at].copy(),
             use=s.hop_use[at].copy(),
@@ -564,53 +558,3 @@ def _longer(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic
     grown = np.empty(size, array.dtype)
     grown[: array.size] = array
     return grown
-
-
-def _per_task(values: npt.ArrayLike, n: int, name: str) -> Float64:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != (n,):
-        raise InputError(name, f"must have one value per task ({n})", got=f"shape {array.shape}")
-    return array
-
-
-def _check_routes(graph: TaskGraph, routes: Routes, n_links: int) -> None:
-    of_task: Int32 = np.asarray(routes.of_task)
-    n_routes = int(np.asarray(routes.ptr).size) - 1
-    if of_task.shape != (graph.n_tasks,):
-        raise InputError("routes", f"must name a route for each of {graph.n_tasks} tasks", got=f"shape {of_task.shape}")
-    if of_task.size and (of_task.max() >= n_routes or of_task.min() < -1):
-        raise InputError("routes", f"must be -1 or one of {n_routes} routes", got=int(of_task.max()))
-    link = np.asarray(routes.link)
-    if link.size and (link.min() < 0 or link.max() >= n_links):
-        raise InputError(
-            "routes", f"must use links 0..{n_links - 1}", got=int(link.max() if link.max() >= n_links else link.min())
-        )
-    latency = np.asarray(routes.latency_s)
-    if latency.shape != (n_routes,) or not ((latency >= 0) & np.isfinite(latency)).all():
-        raise InputError("routes", "must have one finite latency of 0 or more seconds each")
-    if routes.use is not None:
-        use = np.asarray(routes.use)
-        if use.shape != link.shape or not ((use > 0) & np.isfinite(use)).all():
-            raise InputError("routes", "must have one finite consumption above 0 per hop")
-    empty = np.flatnonzero((np.diff(routes.ptr) == 0)[of_task[of_task >= 0]]) if n_routes else np.empty(0)
-    if empty.size:
-        raise InputError("routes", "must have at least one link; a transfer that stays on its host has route -1")
-    moved = np.flatnonzero((of_task >= 0) & (graph.kind == DELAY))
-    if moved.size:
-        raise InputError(f"task {moved[0]}", "a delay has no route")
-
-
-def _check_changes(changes: CapacityChanges, n_links: int) -> None:
-    times = np.asarray(changes.time_s, dtype=np.float64)
-    links = np.asarray(changes.link)
-    capacity = np.asarray(changes.capacity_bytes_per_s, dtype=np.float64)
-    if not times.shape == links.shape == capacity.shape:
-        raise InputError("capacity changes", "need one time, link and capacity each")
-    if times.size == 0:
-        return
-    if not (np.isfinite(times) & (times >= 0)).all() or (np.diff(times) < 0).any():
-        raise InputError("capacity changes", "times must be finite, 0 or more, and sorted")
-    if links.min() < 0 or links.max() >= n_links:
-        raise InputError("capacity changes", f"links must be 0..{n_links - 1}", got=int(links.max()))
-    if not (capacity >= 0).all():
-        raise InputError("capacity changes", "capacities must be 0 or more bytes per second", got=float(capacity.min()))

@@ -122,9 +122,9 @@ def graphs(draw):
     return build.graph(), routes, capacity, latency, weight, changes
 
 
-@given(graphs(), st.booleans(), st.booleans())
-@settings(max_examples=200 if JIT else 10)
-def test_a_whole_run_equals_exact_fractions(case, head, full):
+@given(graphs(), st.booleans(), st.booleans(), st.booleans())
+@settings(max_examples=300 if JIT else 10)
+def test_a_whole_run_equals_exact_fractions(case, head, full, shared):
     graph, paths, capacity, latency, weight, changes = case
     expected = exact_simulation(
         graph=graph, paths=paths, capacity=capacity, latency=latency, weight=weight, changes=changes, head=head
@@ -133,11 +133,12 @@ def test_a_whole_run_equals_exact_fractions(case, head, full):
     ptr, link = csr([paths[i] for i in routed])
     of_task = np.full(len(paths), -1)
     of_task[routed] = np.arange(len(routed))
+    routes = Routes(
+        of_task=of_task, ptr=ptr, link=link.astype(int), latency_s=np.array([latency[i] for i in routed], float)
+    )
     simulation = Simulation(
         graph=graph,
-        routes=Routes(
-            of_task=of_task, ptr=ptr, link=link.astype(int), latency_s=np.array([latency[i] for i in routed], float)
-        ),
+        routes=routes.shared() if shared else routes,
         capacity_bytes_per_s=capacity,
         weight=weight,
         latency_mode="head" if head else "tail",
@@ -235,6 +236,33 @@ def test_renumbering_flows_and_links_permutes_the_result(seed):
         size_bytes=case["size_bytes"][order],
     )
     assert other == pytest.approx(base[order], rel=1e-9)
+
+
+@given(st.data())
+@settings(max_examples=150 if JIT else 10)
+def test_many_transfers_on_few_routes_equal_exact_fractions(data):
+    # Few routes, many transfers on each, entering at different times: what sharing a slot is for.
+    capacity = data.draw(st.lists(st.integers(1, 6), min_size=2, max_size=3))
+    choices = [[0], [1], [0, 1], [len(capacity) - 1]]
+    build = GraphBuilder(n_ranks=1)
+    paths = []
+    for _ in range(data.draw(st.integers(2, 14))):
+        start = data.draw(st.sampled_from([0, 0, 1, 3]))
+        task = build.transfer(source=0, destination=0, size_bytes=data.draw(st.sampled_from([1, 2, 2, 5, 9])))
+        paths.append(data.draw(st.sampled_from(choices)))
+        if start:
+            build.edge(build.delay(rank=0, seconds=start), task)
+            paths.append([])
+    graph = build.graph()
+    expected = exact_simulation(graph=graph, paths=paths, capacity=capacity)
+    routed = [i for i, p in enumerate(paths) if p]
+    ptr, link = csr([paths[i] for i in routed])
+    of_task = np.full(len(paths), -1)
+    of_task[routed] = np.arange(len(routed))
+    routes = Routes(of_task=of_task, ptr=ptr, link=link, latency_s=np.zeros(len(routed))).shared()
+    assert routes.ptr.size - 1 <= len(choices)
+    result = Simulation(graph=graph, routes=routes, capacity_bytes_per_s=capacity, certify=True).run()
+    assert result.end_s == pytest.approx([float(x) for x in expected.end_s], rel=1e-9)
 
 
 def test_a_flow_of_weight_w_equals_w_flows():
