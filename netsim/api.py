@@ -416,6 +416,10 @@ def _result(
         finish_s=finish,
         serial=serial,
     )
+    free = run.local_bytes_per_s == np.inf
+    summary["on_host_speed"] = (
+        " (in no time; see --local-rate)" if free else f" (at {format_bytes(run.local_bytes_per_s)}/s)"
+    )
     summary["notes"] = notes
     tables = {
         "ops": op_table(trace, enter, leave),

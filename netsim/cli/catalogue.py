@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from netsim.cli.options import SIZE
+from netsim.cli.output import show
 
 __all__ = ["collectives", "doctor", "explain", "placements", "routings", "topologies", "warmup"]
 
@@ -21,8 +22,7 @@ def _first_line(thing: Any) -> str:
 def _list(rows: Iterable[tuple[str, str]]) -> None:
     rows = list(rows)
     width = max((len(name) for name, _ in rows), default=0)
-    for name, text in rows:
-        click.echo(f"{name:<{width}}  {text}")
+    show((f"{name:<{width}}  {text}" for name, text in rows), indent=width + 2)
 
 
 @click.command()
@@ -54,11 +54,15 @@ def placements() -> None:
 
 
 @click.command()
-def collectives() -> None:
-    """List collective algorithms."""
-    from netsim.traffic.collectives import algorithms
+@click.argument("op", required=False)
+def collectives(op: str | None) -> None:
+    """List collective algorithms, of all operations or of one."""
+    from netsim.core.errors import InputError, closest
+    from netsim.traffic.collectives import OPS, algorithms
 
-    _list((n, _first_line(algorithms[n])) for n in algorithms)
+    if op is not None and op not in OPS:
+        raise InputError("operation", "unknown name", got=repr(op), remedy=closest(op, OPS))
+    _list((n, algorithms[n].summary) for n in algorithms if op is None or algorithms[n].op == op)
 
 
 @click.command()
@@ -77,7 +81,7 @@ def explain(op: str, algo: str | None, members: int, size: int, root: int, rules
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=1))
     else:
-        click.echo("\n".join(found.lines()))
+        show(found.lines(), indent=10)
 
 
 @click.command()

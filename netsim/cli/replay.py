@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import PATH, RATE, SIZE, TEXT, TIME, key_values
+from netsim.cli.output import count, show
 
 if TYPE_CHECKING:
+    from netsim.jobs import Placement
     from netsim.results import Result
     from netsim.topologies import Topology
     from netsim.traces import Trace
+    from netsim.traffic import Protocol
 
 __all__ = ["replay"]
 
@@ -41,14 +44,25 @@ NOTES_SHOWN = 6
 @click.option("--eager", type=SIZE, default="16KiB", show_default=True, help="Largest message sent eagerly.")
 @click.option("--send-overhead", type=TIME, default="0.5us", show_default=True, help="Processor time per send.")
 @click.option("--recv-overhead", type=TIME, default="0.5us", show_default=True, help="Processor time per receive.")
-@click.option("--handshake/--no-handshake", default=True, show_default=True, help="Control messages of rendezvous.")
+@click.option(
+    "--handshake/--no-handshake",
+    default=True,
+    show_default=True,
+    help="Request and clearance of rendezvous messages; collectives never pay them.",
+)
 @click.option(
     "--gaps", type=click.Choice(["auto", "recorded", "none"]), default="auto", show_default=True,
     help="Local work between calls; auto drops it where the recording's clock cannot be trusted.",
 )  # fmt: skip
 @click.option("--compute-scale", type=float, default=1.0, show_default=True, help="Factor on local work.")
 @click.option("--flops", type=float, help="Host speed in flop/s, for traces that record work instead of time.")
-@click.option("--latency-mode", type=click.Choice(["tail", "head"]), default="tail", show_default=True)
+@click.option(
+    "--latency-mode",
+    type=click.Choice(["tail", "head"]),
+    default="tail",
+    show_default=True,
+    help="Path latency after the last byte has left, or before the first one does.",
+)
 @click.option("--local-rate", type=RATE, help="Speed between ranks of one host; default: no time.")
 @click.option("--allow-incomplete", is_flag=True, help="Drop (and count) calls that some ranks lack.")
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -80,8 +94,11 @@ def replay(
     """
     from netsim import api
     from netsim.cli.progress import ProgressReporter
+    from netsim.engine import load_kernels
+    from netsim.jobs import place
     from netsim.jobs.placement import check_ranks_per_host
     from netsim.results.result import probe_folder
+    from netsim.routing import default_routing
     from netsim.traces import read_trace
     from netsim.traffic import Protocol
 
@@ -95,9 +112,21 @@ def replay(
     chosen = key_values(params, "-p")
     network = api.resolve_topology(topology, n_hosts=-(-data.n_ranks // ranks_per_host), params=chosen)
     sized = not chosen and network.family == topology.replace("-", "_")
+    rules = _collectives(collectives_)
+    placement = place(
+        options["placement"],
+        n_ranks=data.n_ranks,
+        topology=network,
+        ranks_per_host=ranks_per_host,
+        seed=options["seed"],
+    )
+    routing = default_routing(network) if options["routing"] is None else options["routing"]
+    if not dry_run:
+        # Compiling, where needed, is announced before the first line of the answer.
+        load_kernels()
     if not as_json:
-        for line in _heading(trace, data, network, sized):
-            click.echo(line)
+        show(_heading(trace, data, network, sized))
+        show(_model(routing, placement, network, rules, protocol, options))
     if dry_run:
         return 0
     with ProgressReporter() as reporter:
@@ -106,7 +135,7 @@ def replay(
             topology=network,
             ranks_per_host=ranks_per_host,
             protocol=protocol,
-            collectives=_collectives(collectives_),
+            collectives=rules,
             flops_per_s=flops,
             local_bytes_per_s=float("inf") if local_rate is None else local_rate,
             progress=reporter.update,
@@ -127,8 +156,7 @@ def replay(
             )
         )
     else:
-        for line in _outcome(result, output):
-            click.echo(line)
+        show(_outcome(result, output))
     return 0 if result.status == "finished" else 130
 
 
@@ -146,12 +174,42 @@ def _collectives(words: tuple[str, ...]) -> Any:
 def _heading(path: str, trace: Trace, network: Topology, sized: bool) -> list[str]:
     from netsim.results.summary import rate_text
 
-    params = " ".join(f"{k}={_short(v)}" for k, v in network.params.items() if not k.endswith(("capacity", "latency")))
-    return [
+    given = {k: v for k, v in network.params.items() if not k.endswith(("capacity", "latency"))}
+    name = " ".join([network.family, *(f"{k}={_short(v)}" for k, v in given.items())])
+    meta = trace.meta
+    marks = []
+    if meta.complete != "true":
+        marks.append(f"INCOMPLETE ({meta.complete})")
+    if meta.time_quality == "oversubscribed":
+        cores = meta.source.get("cores_per_host")
+        clock = "; local work is CPU time" if meta.gap_clock == "thread-cpu" else ""
+        marks.append(f"recorded with more ranks than cores{f' ({cores} per host)' if cores else ''}{clock}")
+    lines = [
         f"netsim {_version()}: replay of {path}",
-        f"  {'trace':<15} {trace.profile}, {trace.n_rows:,} rows, {trace.n_ranks} ranks, sha256 {trace.content_hash[:12]}",
-        f"  {'network':<15} {network.family} {params}{' (sized to the ranks)' if sized else ''}: {network.n_hosts} hosts, "
-        f"{network.n_switches} switches, {network.n_links} links of {rate_text(network)}",
+        f"  {'trace':<15} {trace.profile}, {count(trace.n_rows, 'row')}, {count(trace.n_ranks, 'rank')}, sha256 {trace.content_hash[:12]}",
+    ]
+    lines += [f"  {'':<15} {mark}" for mark in marks]
+    return [
+        *lines,
+        f"  {'network':<15} {name}{' (sized to the ranks)' if sized else ''}: {count(network.n_hosts, 'host')}, "
+        f"{count(network.n_switches, 'switch')}, {count(network.n_links, 'link')} of {rate_text(network)}",
+    ]
+
+
+def _model(
+    routing: str, placement: Placement, network: Topology, rules: Any, protocol: Protocol, options: dict[str, Any]
+) -> list[str]:
+    from netsim.core.units import format_time
+
+    named = rules if isinstance(rules, str) else ", ".join(f"{k}={v}" for k, v in rules.items())
+    size = protocol.eager_threshold_bytes
+    eager = f"{size // 1024} KiB" if size % 1024 == 0 else f"{size} B"
+    mode = "after the last byte" if options["latency_mode"] == "tail" else "before the first byte"
+    return [
+        f"  {'model':<15} {routing} routing, {placement.name} placement ({count(placement.idle_hosts(network.n_hosts), 'idle host')}), "
+        f"collectives as {named}",
+        f"  {'':<15} messages eager up to {eager}, overheads {format_time(protocol.send_overhead_s)} to send and "
+        f"{format_time(protocol.recv_overhead_s)} to receive, latency {mode}, seed {options['seed']}",
     ]
 
 
@@ -168,22 +226,9 @@ def _version() -> str:
 
 
 def _outcome(result: Result, output: str | None) -> list[str]:
-    from netsim.core.units import format_bytes, format_time
     from netsim.results.summary import screen
 
-    p = result.provenance
-    lowering = p["lowering"]
-    protocol = lowering["protocol"]
-    rules = lowering["collectives"]
-    named = rules if isinstance(rules, str) else ", ".join(f"{k}={v}" for k, v in rules.items())
-    lines = [
-        f"  {'model':<15} {p['routing']} routing, {p['placement']['name']} placement ({p['placement']['idle_hosts']} hosts idle), "
-        f"collectives {named}",
-        f"  {'':<15} eager up to {format_bytes(protocol['eager_threshold_bytes'])}, overheads "
-        f"{format_time(protocol['send_overhead_s'])} + {format_time(protocol['recv_overhead_s'])}, latency {p['latency_mode']}, "
-        f"seed {p['seed']}",
-        *screen(result.summary, p, result.wall, result.status),
-    ]
+    lines = screen(result.summary, result.provenance, result.wall, result.status)
     notes = result.summary["notes"]
     for i, note in enumerate(notes[:NOTES_SHOWN]):
         lines.append(f"  {'notes' if i == 0 else '':<15} {note}")

@@ -7,6 +7,7 @@ import json
 import click
 
 from netsim.cli.options import TEXT, key_values
+from netsim.cli.output import show
 
 __all__ = ["topo"]
 
@@ -34,4 +35,4 @@ def describe(name: str, params: tuple[str, ...], hosts: int | None, as_json: boo
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=1))
     else:
-        click.echo("\n".join(found.lines()))
+        show(found.lines(), indent=18)

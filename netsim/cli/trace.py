@@ -7,6 +7,7 @@ import json
 import click
 
 from netsim.cli.options import PATH
+from netsim.cli.output import show
 
 __all__ = ["trace"]
 
@@ -27,7 +28,7 @@ def info(path: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=1))
     else:
-        click.echo("\n".join(found.lines()))
+        show(found.lines(), indent=10)
 
 
 @trace.command()
@@ -41,5 +42,5 @@ def check(path: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(report.to_dict(), indent=1))
     else:
-        click.echo("\n".join(report.lines()))
+        show(report.lines(), indent=10)
     return 0 if report.ok else 1

@@ -31,7 +31,7 @@ def on_compile() -> None:
     if not _announced:
         _announced = True
         where = "and cannot be cached here" if _cacheless else "and cached for the next run"
-        _say(f"netsim: compiling kernels once, about 20 s, {where}")
+        _say(f"netsim: compiling kernels once, about half a minute, {where}")
 
 
 class _Announcer(event.Listener):

@@ -48,6 +48,9 @@ def _split(text: str, subject: str, kind: str, default: str, units: tuple[str, s
     if math.isnan(value) or value < 0:
         raise InputError(subject, f"{kind} must not be negative or NaN", got=repr(text), remedy=f"write e.g. {choices}")
     if not match.group(2):
+        if value == 0:
+            # Nothing is nothing in any unit.
+            return 0.0, units[1]
         raise InputError(
             subject, f"a bare number could mean several units of {kind}", got=repr(text), remedy=f"write {choices}"
         )
@@ -59,8 +62,8 @@ def parse_rate(value: str | float, *, subject: str = "rate") -> float:
 
     A float is taken as bytes per second already: that is the Python API's unit.
 
-    >>> parse_rate("100Gbps"), parse_rate("100GB/s"), parse_rate("100GiB/s")
-    (12500000000.0, 100000000000.0, 107374182400.0)
+    >>> parse_rate("100Gbps"), parse_rate("100GB/s"), parse_rate("100GiB/s"), parse_rate("0")
+    (12500000000.0, 100000000000.0, 107374182400.0, 0.0)
     >>> parse_rate("100")
     Traceback (most recent call last):
     ...
@@ -95,7 +98,7 @@ def parse_bytes(value: str | int, *, subject: str = "size") -> int:
         if value != value or value < 0 or value == math.inf or int(value) != value:
             raise InputError(subject, "size must be a whole number of bytes, 0 or more", got=value)
         return int(value)
-    number, unit = _split(value, subject, "size", "64", ("KiB", "MB"))
+    number, unit = _split(value, subject, "size", "64", ("B", "KiB"))
     match = _SIZE.fullmatch(unit)
     if match is None:
         raise InputError(
@@ -118,11 +121,11 @@ def parse_time(value: str | float, *, subject: str = "time") -> float:
     >>> parse_time("5")
     Traceback (most recent call last):
     ...
-    netsim.core.errors.InputError: time: a bare number could mean several units of time, got '5'; write '5us' or '5ms'
+    netsim.core.errors.InputError: time: a bare number could mean several units of time, got '5'; write '5ns' or '5us'
     """
     if not isinstance(value, str):
         return _checked(value, subject, "time in seconds")
-    number, unit = _split(value, subject, "time", "1", ("us", "ms"))
+    number, unit = _split(value, subject, "time", "1", ("ns", "us"))
     if unit not in _TIME:
         raise InputError(subject, "unknown unit of time", got=repr(value), remedy="use ns, us, ms, s, min or h")
     return number / _TIME[unit]

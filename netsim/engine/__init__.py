@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from netsim.engine.flows import run_flows
-from netsim.engine.simulation import (
-    Allocation,
-    CapacityChanges,
-    EngineResult,
-    Progress,
-    Routes,
-    Simulation,
-    critical_path,
-)
+from netsim.engine.inputs import CapacityChanges, Routes
+from netsim.engine.simulation import Allocation, EngineResult, Progress, Simulation, critical_path, load_kernels
 
 __all__ = [
     "Allocation",
@@ -21,5 +14,6 @@ __all__ = [
     "Routes",
     "Simulation",
     "critical_path",
+    "load_kernels",
     "run_flows",
 ]

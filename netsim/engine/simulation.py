@@ -16,7 +16,7 @@ from netsim.engine import _kernels as k
 from netsim.engine.inputs import CapacityChanges, Routes, check_changes, check_routes, per_task
 from netsim.traffic.taskgraph import TaskGraph
 
-__all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation", "critical_path"]
+__all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation", "critical_path", "load_kernels"]
 
 # Stands for an infinite capacity inside the solver: a transfer of 1e15 bytes takes 1e-15 s, which rounds to nothing on any clock
 # above 10 s, while sums and differences stay finite (inf - inf would not).
@@ -428,7 +428,7 @@ class Simulation:
         batches = batches_per_call or FIRST_BATCHES
         begin = time.perf_counter()
         try:
-            _load_kernels()
+            load_kernels()
             begin = time.perf_counter()
             while status == "running":
                 called = time.perf_counter()
@@ -535,7 +535,7 @@ class Allocation:
 
 
 @functools.cache
-def _load_kernels() -> None:
+def load_kernels() -> None:
     """Compile or load the loop on an empty problem, so that neither counts as time of a run."""
     none = np.empty(0, np.int64)
     graph = TaskGraph.from_edges(

@@ -91,6 +91,13 @@ def place(
     else:
         rule = placements[method]
         needed = -(-n_ranks // ranks_per_host)
+        if topology.n_hosts == 0 and needed:
+            raise InputError(
+                "placement",
+                f"{n_ranks} ranks need hosts",
+                got=f"a network of {topology.n_switches} switches without any",
+                remedy="mark hosts (see netsim topologies file), or take hosts=leaves, hosts=all or hosts_per_switch=N",
+            )
         if needed > topology.n_hosts:
             raise InputError(
                 "placement",

@@ -22,7 +22,7 @@ __all__ = ["Result", "read_result"]
 FORMAT = "netsim-result 1"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
     """Outcome of one simulated run.
 
@@ -45,6 +45,10 @@ class Result:
     tables: Mapping[str, Any]
     provenance: Mapping[str, Any]
     wall: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {table.num_rows:,}" for name, table in self.tables.items())
+        return f"<Result: {self.status}, makespan {self.makespan_s:.6g} s; rows: {sizes}>"
 
     @property
     def makespan_s(self) -> float:

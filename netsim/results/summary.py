@@ -186,7 +186,7 @@ def screen(
 
     if status != "finished":
         lines.append(f"  {status.upper()} at simulated {format_time(makespan)}: everything below is partial")
-    row("makespan", f"{format_time(makespan, 6)}   ({s['ranks']} ranks, {s['transfers']:,} transfers)")
+    row("makespan", f"{format_time(makespan, 5)}   ({s['ranks']} ranks, {s['transfers']:,} transfers)")
     if s["transfers"] == 0:
         row("network", "no communication")
     row(
@@ -194,26 +194,29 @@ def screen(
         f"{100 * s['network_bound']:.1f} % of the critical path: transfer {share(p['transfer_s'])}, sharing {share(p['sharing_s'])}, "
         f"latency {share(p['latency_s'])}",
     )
-    row("rest", f"compute {share(p['compute_s'])}, software overhead {share(p['overhead_s'])}")
+    row("rest", f"local work {share(p['compute_s'])}, software overhead {share(p['overhead_s'])}")
+    work, waited = s["compute_per_rank_s"], s["in_calls_per_rank_s"]
+    if waited["max"] > 0:
+        row("ranks", f"local work: mean {share(work['mean'])} of the makespan, most {share(work['max'])}")
+        longest = ", ".join(f"rank {r['rank']} {share(r['in_calls_s'])}" for r in waited["longest"])
+        row("", f"in calls, waiting for each other included: mean {share(waited['mean'])}; longest {longest}")
     bound = s["lower_bound"]
     if bound["times_lower_bound"] is not None:
-        work = f", compute {format_time(bound['compute_s'])}" if bound["compute_s"] else ""
+        busiest = f", compute {format_time(bound['compute_s'])}" if bound["compute_s"] else ""
         cut = f", cut of {bound['cut']} {format_time(bound['cut_s'])}" if bound["cut"] else ""
         row(
             "lower bound",
-            f"{format_time(bound['largest_s'])} (injection {format_time(bound['injection_s'])}{cut}{work}); "
+            f"{format_time(bound['largest_s'])} for this traffic so placed (injection {format_time(bound['injection_s'])}{cut}{busiest}); "
             f"makespan is {bound['times_lower_bound']:.3g} x that",
         )
-    row(
-        "bytes",
-        f"{format_bytes(s['network_bytes'])} over the network, {format_bytes(s['on_host_bytes'])} never left a host",
-    )
-    waited = s["in_calls_per_rank_s"]
-    if waited["max"] > 0:
-        longest = ", ".join(f"rank {r['rank']} {share(r['in_calls_s'])}" for r in waited["longest"])
-        row("time in calls", f"mean {share(waited['mean'])} of the makespan; longest: {longest}")
+    stayed = ""
+    if s["on_host_bytes"]:
+        stayed = f", {format_bytes(s['on_host_bytes'])} stayed on a host{s['on_host_speed']}"
+    row("bytes", f"{format_bytes(s['network_bytes'])} over the network{stayed}")
     if s["bottleneck_links"]:
-        lines.append(f"  {'busiest links':<15} {'mean':>7} {'peak':>7}  {'bytes':>9}  link")
+        lines.append(
+            f"  {'busiest links':<15} {'mean':>7} {'peak':>7}  {'bytes':>9}  link (peak over {format_time(s['time_bin_s'])})"
+        )
         for link in s["bottleneck_links"]:
             lines.append(
                 f"  {'':<15} {100 * link['utilisation']:>6.2f}% {100 * link['peak_bin_utilisation']:>6.1f}%  "
@@ -224,6 +227,8 @@ def screen(
             f"{x['layer']} {100 * x['mean_utilisation']:.2f}/{100 * x['max_utilisation']:.2f} %" for x in s["layers"]
         ]
         row("layers mean/max", ", ".join(parts))
+    if "allocations_certified" in s["engine"]:
+        row("certified", f"{s['engine']['allocations_certified']:,} rate allocations, all proven max-min fair")
     if wall:
         row(
             "simulated in",

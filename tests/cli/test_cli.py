@@ -49,7 +49,7 @@ def test_replay_answers_on_one_screen(run, trace_file):
         "network-bound",
         "lower bound",
         "busiest links",
-        "never left a host",
+        "over the network",
         "tasks/s",
         "not modelled",
     ):
@@ -90,7 +90,7 @@ BAD = {
     ),
     "bare number": (
         ["--eager", "100"],
-        "netsim: error: option --eager: a bare number could mean several units of size, got '100'; write '100KiB' or '100MB'",
+        "netsim: error: option --eager: a bare number could mean several units of size, got '100'; write '100B' or '100KiB'",
     ),
     "parameter without value": (["-p", "p"], "netsim: error: option -p: must be NAME=VALUE, got 'p'"),
     "parameter twice": (["-p", "p=1", "-p", "p=2"], "netsim: error: option -p: p was given twice, got '1' and '2'"),

@@ -30,7 +30,7 @@ def run(folder, **environment):
 def test_compilation_is_announced_once_and_cached(tmp_path):
     cache = tmp_path / "cache"
     first = run(tmp_path, NUMBA_CACHE_DIR=str(cache))
-    assert first == "netsim: compiling kernels once, about 20 s, and cached for the next run\n"
+    assert first == "netsim: compiling kernels once, about half a minute, and cached for the next run\n"
     assert run(tmp_path, NUMBA_CACHE_DIR=str(cache)) == ""
 
 
@@ -42,7 +42,7 @@ def test_a_cache_that_cannot_be_written_costs_a_note(tmp_path):
     said = run(tmp_path, NUMBA_CACHE_DIR=blocked, XDG_CACHE_HOME=blocked, HOME=blocked).splitlines()
     assert said == [
         "netsim: note: no writable folder for compiled kernels; set NUMBA_CACHE_DIR to keep them between runs",
-        "netsim: compiling kernels once, about 20 s, and cannot be cached here",
+        "netsim: compiling kernels once, about half a minute, and cannot be cached here",
     ]
 
 

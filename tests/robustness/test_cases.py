@@ -279,7 +279,7 @@ def test_processes_that_share_an_empty_kernel_cache(tmp_path):
     assert [process.returncode for process in started] == [0] * 4, ended
     assert [out for out, _ in ended] == ["3\n"] * 4
     for _, err in ended:
-        assert err in ("", "netsim: compiling kernels once, about 20 s, and cached for the next run\n")
+        assert err in ("", "netsim: compiling kernels once, about half a minute, and cached for the next run\n")
 
 
 def test_an_orphan_eager_send_is_counted_and_completes():

@@ -32,7 +32,7 @@ BAD = {
     ),
     "negative time": (
         ["--send-overhead", "-1us"],
-        "option --send-overhead: time must not be negative or NaN, got '-1us'; write e.g. '1us' or '1ms'",
+        "option --send-overhead: time must not be negative or NaN, got '-1us'; write e.g. '1ns' or '1us'",
     ),
     "infinite time": (
         ["--send-overhead", "infs"],

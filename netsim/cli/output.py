@@ -1,0 +1,51 @@
+"""Lines for a terminal: folded to its width, untouched where the output goes to a file or a pipe."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable
+
+import click
+
+__all__ = ["count", "folded", "show"]
+
+
+def count(number: int, thing: str) -> str:
+    """A number and its thing, in the singular or plural.
+
+    >>> count(1, "host"), count(1200, "switch")
+    ('1 host', '1,200 switches')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 'es' if thing.endswith('ch') else 's'}"
+
+
+def folded(lines: Iterable[str], width: int, indent: int) -> list[str]:
+    """Fold long lines at spaces; what follows is indented.
+
+    >>> folded(["name   a longer text is folded here"], 27, 7)
+    ['name   a longer text is', '       folded here']
+    """
+    out: list[str] = []
+    for line in lines:
+        if len(line) <= width:
+            out.append(line)
+            continue
+        out += textwrap.wrap(
+            line,
+            max(width, indent + 20),
+            subsequent_indent=" " * indent,
+            replace_whitespace=False,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+    return out
+
+
+def show(lines: Iterable[str], indent: int = 18) -> None:
+    """Print lines on standard output."""
+    if sys.stdout.isatty():
+        lines = folded(lines, shutil.get_terminal_size().columns, indent)
+    for line in lines:
+        click.echo(line)
