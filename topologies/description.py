@@ -10,7 +10,8 @@ import numpy as np
 
 from netsim.core.units import format_rate, format_time
 from netsim.topologies.bisection import Bisection, bisection
-from netsim.topologies.distances import Distances, distances
+from netsim.topologies.distance_forms import distances_by_structure
+from netsim.topologies.distances import EXACT_UP_TO, Distances, distances
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import tree_shape
 
@@ -96,6 +97,7 @@ class Description:
             "diameter_all_switches": self.between_all.diameter,
             "average_distance_all_switches": self.between_all.average,
             "distances_exact": self.between_hosts.exact and self.between_all.exact,
+            "distances_method": self.between_hosts.method,
             "n_components": self.n_components,
             "injection_bytes_per_s": _plain(self.injection_bytes_per_s),
             "content_hash": t.content_hash,
@@ -161,8 +163,9 @@ class Description:
 def describe(topology: Topology) -> Description:
     """Describe a topology: counts, ports, distances, oversubscription, injection and bisection bandwidth.
 
-    Distances are exact up to 5000 switches and sampled above; the bisection is exact where theory gives it or the
-    network is small, and bounds otherwise. The text says which.
+    Distances are searched up to 5000 switches; above, they follow from the structure (torus, mesh, trees, dragonflies
+    that look the same from every group) or are sampled. The bisection is exact where theory gives it or the network is
+    small, and bounds otherwise. The text says which.
 
     Examples
     --------
@@ -191,7 +194,7 @@ def describe(topology: Topology) -> Description:
     everything = np.ones(t.n_switches or t.n_hosts, dtype=bool)
     if not t.n_switches:
         with_hosts = everything
-    between_all = distances(t, everything)
+    between_all = _distances(t, everything)
     params = t.params
     return Description(
         topology=t,
@@ -204,12 +207,17 @@ def describe(topology: Topology) -> Description:
             params["a"] * params["h"] // (params["g"] - 1) if t.family == "dragonfly" and params["g"] > 1 else None
         ),
         oversubscription=_oversubscription(t),
-        between_hosts=between_all if with_hosts.all() else distances(t, with_hosts),
+        between_hosts=between_all if with_hosts.all() else _distances(t, with_hosts),
         between_all=between_all,
         n_components=_components(t),
         injection_bytes_per_s=float(t.link_capacity_bytes_per_s[t.link_src < t.n_hosts].sum()),
         bisection=bisection(t),
     )
+
+
+def _distances(t: Topology, chosen: Any) -> Distances:
+    found = distances_by_structure(t, chosen) if t.n_switches > EXACT_UP_TO else None
+    return distances(t, chosen) if found is None else found
 
 
 def _cables(t: Topology) -> tuple[int, int]:
@@ -289,4 +297,6 @@ def _distance(found: Distances) -> str:
     text = f"diameter {found.diameter}, average {found.average:.7g}"
     if found.unreachable:
         text += f" ({found.unreachable} pairs have no path)"
-    return text if found.exact else f"{text} (from 512 sampled sources)"
+    if found.exact:
+        return text if found.method == "search" else f"{text} ({found.method})"
+    return f"{text} ({found.method}; the diameter may be longer)"

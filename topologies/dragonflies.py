@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.core.arrays import Int64
 from netsim.core.errors import InputError
-from netsim.topologies.generators import Layers, Parameter, checked, generator, link_parameters
+from netsim.topologies.generators import Layers, Parameter, check_size, checked, generator, link_parameters
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology, vertex_namer
 
 __all__ = ["ARRANGEMENTS", "dragonfly", "global_ports"]
@@ -162,6 +162,8 @@ def dragonfly(
         )
     m = a * h // (g - 1) if g > 1 else 0
     n_hosts = p * a * g
+    n_cables = n_hosts + g * (a * (a - 1) // 2) + m * (g * (g - 1) // 2)
+    check_size("dragonfly", n_vertices=n_hosts + a * g, n_links=2 * n_cables)
     layers = Layers(values)
 
     host = np.arange(n_hosts, dtype=np.int64)

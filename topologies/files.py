@@ -14,8 +14,8 @@ import numpy as np
 from netsim.core.arrays import Float64
 from netsim.core.errors import InputError, closest
 from netsim.core.units import parse_rate, parse_time
-from netsim.topologies.generators import Parameter, checked, generator
-from netsim.topologies.graphs import HOST_RULES, EdgeList, from_networkx, quantity
+from netsim.topologies.generators import Parameter, checked, generator, shortened
+from netsim.topologies.graphs import HOST_RULES, EdgeList, from_networkx, quantity, quantity_key
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology
 
 __all__ = ["from_file"]
@@ -120,7 +120,7 @@ def _edge_table(
     valid = ("source", "target", "layer", "source_type", "target_type", "capacity", "latency")
     for name in columns:
         if name not in valid and not name.startswith(("capacity_", "latency_")):
-            raise InputError(str(file), "unknown column", got=repr(name), remedy=closest(name, valid))
+            raise InputError(str(file), "unknown column", got=repr(shortened(name)), remedy=closest(name, valid))
     for name in ("source", "target"):
         if name not in columns:
             raise InputError(str(file), f"needs a column {name!r}", got="columns " + ", ".join(columns))
@@ -137,7 +137,9 @@ def _edge_table(
         for row, (name, what) in enumerate(zip(side, columns.get(column, ()))):
             text = str(what).strip().lower()
             if text not in ("host", "switch"):
-                raise InputError(f"{file} row {row + first_row}", f"{column} must be host or switch", got=repr(what))
+                raise InputError(
+                    f"{file} row {row + first_row}", f"{column} must be host or switch", got=shortened(repr(what))
+                )
             if kind.setdefault(name, text) != text:
                 raise InputError(f"{file} row {row + first_row}", f"{name} is a {kind[name]} in another row", got=text)
     numbers = {}
@@ -175,6 +177,21 @@ def _column(what: str, name: str, column: Sequence[Any], default: float, file: P
     return out
 
 
+def _check_header(file: Path, names: Sequence[str]) -> None:
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise InputError(str(file), "column names must differ", got=f"{shortened(twice)!r} twice")
+
+
+def _count(value: object, where: str) -> int:
+    """A declared count: a whole number, or its digits."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18
+    if whole or (isinstance(value, str) and _COUNT.fullmatch(value)):
+        return int(value)  # type: ignore[call-overload, no-any-return]
+    got = "a huge number" if isinstance(value, int) and abs(value) >= 10**18 else shortened(repr(value))
+    raise InputError(where, "must be a whole number, 0 or more", got=got)
+
+
 def _csv(file: Path, default: Mapping[str, float], directed: bool) -> tuple[EdgeList, dict[str, int]]:
     declared: dict[str, int] = {}
     lines = []
@@ -197,6 +214,7 @@ def _csv(file: Path, default: Mapping[str, float], directed: bool) -> tuple[Edge
     if not rows:
         raise InputError(str(file), "must have a header line", got="an empty file")
     header = [name.strip() for name in rows[0]]
+    _check_header(file, header)
     for i, row in enumerate(rows[1:], start=1):
         if len(row) != len(header):
             raise InputError(f"{file} row {i}", f"must have {len(header)} fields as the header", got=len(row))
@@ -210,16 +228,37 @@ def _parquet(file: Path, default: Mapping[str, float], directed: bool) -> tuple[
 
     try:
         table = pq.read_table(file)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError) as error:
         raise InputError(str(file), "must be a Parquet file", got=str(error).splitlines()[0]) from None
-    meta = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items() if k.decode() in _COUNTS}
+    _check_header(file, table.column_names)
+    for field in table.schema:
+        if pa.types.is_nested(field.type):
+            raise InputError(f"{file} column {field.name!r}", "must hold text or numbers", got=field.type)
+    meta = table.schema.metadata or {}
+    declared = {
+        name: _count(meta[name.encode()].decode(errors="replace"), f"{file} metadata {name}")
+        for name in _COUNTS
+        if name.encode() in meta
+    }
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    return _edge_table(file, columns, default, directed, 0), {k: int(v) for k, v in meta.items()}
+    return _edge_table(file, columns, default, directed, 0), declared
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of a name that occurs twice, JSON would silently keep the last value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError("object", "names in an object must differ", got=f"{shortened(twice)!r} twice")
+    return found
 
 
 def _node_link(file: Path, default: Mapping[str, float], directed: bool) -> tuple[EdgeList, dict[str, int]]:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_object)
+    except InputError as error:
+        raise InputError(str(file), error.rule, got=error.got) from None
     except (OSError, ValueError, RecursionError) as error:
         # ValueError: not UTF-8, not JSON, or a number of thousands of digits; RecursionError: thousands of brackets.
         raise InputError(str(file), "must be JSON", got=str(error).split(";")[0]) from None
@@ -231,13 +270,13 @@ def _node_link(file: Path, default: Mapping[str, float], directed: bool) -> tupl
     for name in _COUNTS:
         for place in (data, extra if isinstance(extra, dict) else {}):
             if place.get(name) is not None:
-                declared[name] = place[name]
+                declared[name] = _count(place[name], f"{file} {name}")
     position: dict[str, int] = {}
     for i, node in enumerate(data["nodes"]):
         if not isinstance(node, dict) or "id" not in node:
-            raise InputError(f"{file} node {i}", 'must be an object with an "id"', got=repr(node))
+            raise InputError(f"{file} node {i}", 'must be an object with an "id"', got=shortened(repr(node)))
         if str(node["id"]) in position:
-            raise InputError(f"{file} node {i}", "ids must differ", got=repr(node["id"]))
+            raise InputError(f"{file} node {i}", "ids must differ", got=shortened(repr(node["id"])))
         position[str(node["id"])] = i
     ends: dict[str, list[int]] = {"source": [], "target": []}
     numbers: dict[str, list[float]] = {"capacity": [], "latency": []}
@@ -246,10 +285,10 @@ def _node_link(file: Path, default: Mapping[str, float], directed: bool) -> tupl
         for end, column in ends.items():
             node = link.get(end) if isinstance(link, dict) else None
             if str(node) not in position:
-                raise InputError(subject, f"{end} must be the id of a node", got=repr(node))
+                raise InputError(subject, f"{end} must be the id of a node", got=shortened(repr(node)))
             column.append(position[str(node)])
         for what, values in numbers.items():
-            own = next((k for k in link if k == what or k.startswith(what + "_")), None)
+            own = quantity_key(what, link, subject)
             values.append(default[what] if own is None else quantity(what, own, link[own], subject))
     nodes = data["nodes"]
     edge_list = EdgeList(
@@ -280,8 +319,9 @@ def _graphml(file: Path, values: Mapping[str, Any]) -> Topology:
 
     try:
         graph = nx.read_graphml(file)
-    except (ParseError, nx.NetworkXError) as error:
-        raise InputError(str(file), "must be GraphML", got=str(error)) from None
+    except (ParseError, nx.NetworkXError, ValueError, KeyError) as error:
+        # ValueError, KeyError: an attribute that is not of its declared type, or of none.
+        raise InputError(str(file), "must be GraphML", got=shortened(str(error))) from None
     return from_networkx(
         graph,
         capacity=parse_rate(values["capacity"]),

@@ -24,16 +24,20 @@ __all__ = [
     "Parameter",
     "build",
     "cables",
+    "check_size",
     "checked",
     "generator",
     "is_topology_file",
     "link_parameters",
+    "shortened",
     "topologies",
 ]
 
 REQUIRED = object()
-# Vertices are numbered in int32.
+# Vertices and links are numbered in int32.
 MOST = 2**31 - 1
+# Dimensions, or levels of a tree: with two switches or more in each there are no more below 2^31.
+MOST_DIMENSIONS = 32
 F = TypeVar("F", bound=Callable[..., Topology])
 
 # Words other tools use for the same thing, to suggest ours.
@@ -116,12 +120,12 @@ class Parameter:
         rule = f"must be a whole number, {self.minimum} or more"
         try:
             number = int(value.strip()) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
-        except (TypeError, ValueError):
-            raise InputError(where, rule, got=repr(value)) from None
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(where, rule, got=shortened(repr(value))) from None
         if isinstance(value, bool) or (not isinstance(value, str) and number != value) or number < self.minimum:
-            raise InputError(where, rule, got=value)
+            raise InputError(where, rule, got=value if abs(number) <= MOST else _count_text(number))
         if number > MOST:
-            raise InputError(where, f"must be {MOST} or less", got=value if len(str(value)) < 40 else "a huge number")
+            raise InputError(where, f"must be {MOST} or less", got=number if number < 10**40 else "a huge number")
         return int(number)
 
     @property
@@ -183,6 +187,9 @@ class Generator:
             raise InputError(f"topology {self.name}", "cannot be sized to a number of hosts", got=n_hosts)
         if n_hosts < 1:
             raise InputError(f"topology {self.name}", "the number of hosts must be 1 or more", got=n_hosts)
+        if n_hosts > MOST:
+            got = _count_text(n_hosts)
+            raise InputError(f"topology {self.name}", f"the number of hosts must be {MOST} or less", got=got)
         return self.sizer(int(n_hosts))
 
     @property
@@ -260,6 +267,37 @@ def link_parameters(**layers: str) -> tuple[Parameter, ...]:
                 )
             )
     return tuple(table)
+
+
+def check_size(family: str, *, n_vertices: int, n_links: int) -> None:
+    """Refuse a network of 2^31 vertices or directed links or more, before anything is allocated.
+
+    >>> check_size("star", n_vertices=9 * 10**9, n_links=10**30)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    netsim.core.errors.InputError: star: must have fewer than 2^31 vertices and links, got 9000000000 vertices and about 10^30 ...
+    """
+    if max(n_vertices, n_links) > MOST:
+        raise InputError(
+            family,
+            "must have fewer than 2^31 vertices and links",
+            got=f"{_count_text(n_vertices)} vertices and {_count_text(n_links)} links",
+            remedy="choose a smaller network",
+        )
+
+
+def _count_text(count: int) -> str:
+    """A count, or its power of ten where the digits would fill the line."""
+    return str(count) if abs(count) < 10**15 else f"about {'-' if count < 0 else ''}10^{round(math.log10(abs(count)))}"
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """Text of the user as an error repeats it: never more than a part of a line.
+
+    >>> shortened("9" * 5000, 6)
+    '999...'
+    """
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 class Layers:

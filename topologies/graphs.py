@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +14,20 @@ import numpy.typing as npt
 from netsim.core.arrays import Float64, Int64
 from netsim.core.errors import InputError, closest
 from netsim.core.units import parse_rate, parse_time
-from netsim.topologies.generators import cables
+from netsim.topologies.generators import cables, check_size, shortened
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology
 
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["HOST_RULES", "EdgeList", "from_networkx", "quantity", "to_networkx"]
+__all__ = ["HOST_RULES", "EdgeList", "from_networkx", "quantity", "quantity_key", "to_networkx"]
 
 Bool = npt.NDArray[np.bool_]
 
+# Layers are numbered in int16.
+MOST_LAYERS = 2**15 - 1
+# Of a number in a file, with its unit.
+MOST_CHARACTERS = 100
 HOST_RULES = ("marked", "leaves", "all", "none")
 
 
@@ -75,6 +80,12 @@ class EdgeList:
     def with_hosts(self, per_switch: int, is_host: Bool, capacity: float, latency: float) -> EdgeList:
         """Add new hosts, named after it, to every switch; ``host`` of the result marks all hosts."""
         switches = np.flatnonzero(~is_host)
+        new_hosts = switches.size * per_switch
+        check_size(
+            "hosts_per_switch",
+            n_vertices=len(self.names) + new_hosts,
+            n_links=2 * new_hosts + self.source.size * (1 if self.directed else 2),
+        )
         behind = np.repeat(switches, per_switch)
         new = len(self.names) + np.arange(behind.size)
         suffixes = [f".{i}" if per_switch > 1 else "" for i in range(per_switch)]
@@ -120,6 +131,8 @@ class EdgeList:
             u, v = cables(u, v)
             capacity, latency, layer_name = (np.repeat(x, 2) for x in (capacity, latency, layer_name))
         names, layer = np.unique(layer_name, return_inverse=True)
+        if names.size > MOST_LAYERS:
+            raise InputError("layers", f"must be {MOST_LAYERS} or fewer different names", got=names.size)
         return Topology.from_links(
             n_hosts=n_hosts,
             n_switches=n - n_hosts,
@@ -136,8 +149,23 @@ class EdgeList:
 
 def _natural(name: str) -> tuple[Any, ...]:
     """Sort key that puts "host10" after "host9"; equal keys are told apart by the name itself."""
+    # Digits by their number, then by themselves: their order by value, however many they are.
     parts = re.split(r"(\d+)", name)
-    return tuple((int(p), "") if p.isdigit() else (-1, p) for p in parts), name
+    for at in range(1, len(parts), 2):
+        parts[at] = parts[at].lstrip("0")
+    return tuple((len(p) if at % 2 else -1, p) for at, p in enumerate(parts)), name
+
+
+def quantity_key(kind: str, data: Mapping[Any, object], subject: str) -> Any:
+    """The key under which a link has its capacity or latency, in whatever unit; None without.
+
+    >>> quantity_key("capacity", {"layer": "x", "capacity_Gbps": 100}, "link 0")
+    'capacity_Gbps'
+    """
+    found = [key for key in data if key == kind or str(key).startswith(kind + "_")]
+    if len(found) > 1:
+        raise InputError(subject, f"must have one {kind}", got=", ".join(str(key) for key in found))
+    return found[0] if found else None
 
 
 def quantity(kind: str, column: str, value: object, subject: str) -> float:
@@ -166,16 +194,25 @@ def quantity(kind: str, column: str, value: object, subject: str) -> float:
     parse: Callable[..., float] = parse_rate if kind == "capacity" else parse_time
     where = f"{subject} {column}"
     unit = column.removeprefix(kind).removeprefix("_")
+    try:
+        text = repr(float(value)).removesuffix(".0") if isinstance(value, float) else str(value)
+    except ValueError:
+        text = "9" * 5000  # an integer of so many digits that Python does not write it
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(where, f"must be a number of {MOST_CHARACTERS} characters or fewer", got=shortened(text, 20))
     if unit:
         try:
+            if isinstance(value, bool | np.bool_):
+                raise TypeError
             plain = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             raise InputError(where, "must be a number", got=repr(value)) from None
-        if unit in ("bytes_per_s", "s"):
-            return plain
     # Text goes through the units parser, so a number without any unit is an error that names the choices.
-    number = f"{value:g}" if isinstance(value, float) else str(value)
-    return parse(number + unit, subject=where)
+    found = plain if unit in ("bytes_per_s", "s") else parse(text + unit, subject=where)
+    if math.isinf(found) and "inf" not in text.lower():
+        # A slip, not a link that never limits: that one is written "inf".
+        raise InputError(where, "must be a number of less than 1.8e308", got=text)
+    return found
 
 
 def from_networkx(
@@ -233,17 +270,19 @@ def from_networkx(
         raise InputError("graph", "node names must differ as text", got=f"{twice!r} twice")
     edges = list(graph.edges(data=True))
     columns: dict[str, list[float]] = {"capacity": [], "latency": []}
-    known: dict[tuple[str, object], float] = {}
+    known: dict[tuple[Any, ...], float] = {}
     for u, v, data in edges:
         for kind, column in columns.items():
-            key = next((k for k in data if k == kind or str(k).startswith(kind + "_")), None)
+            key = quantity_key(kind, data, f"edge {u} - {v}")
             if key is None:
                 column.append(default[kind])
                 continue
+            # By type too: True equals 1, and lists have no hash.
             value = data[key]
-            if (key, value) not in known:
-                known[key, value] = quantity(kind, key, value, f"edge {u} - {v}")
-            column.append(known[key, value])
+            slot = (key, type(value), value if isinstance(value, str | int | float) else id(value))
+            if slot not in known:
+                known[slot] = quantity(kind, key, value, f"edge {u} - {v}")
+            column.append(known[slot])
     edge_list = EdgeList(
         names=names,
         host=[bool(data.get("host")) or data.get("type") == "host" for _, data in nodes],

@@ -10,7 +10,15 @@ import numpy as np
 
 from netsim.core.arrays import Int64
 from netsim.core.errors import InputError
-from netsim.topologies.generators import Layers, Parameter, checked, generator, link_parameters
+from netsim.topologies.generators import (
+    MOST_DIMENSIONS,
+    Layers,
+    Parameter,
+    check_size,
+    checked,
+    generator,
+    link_parameters,
+)
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology, vertex_namer
 
 __all__ = ["coordinates", "mesh", "torus"]
@@ -43,10 +51,12 @@ def coordinates(switch: Int64, dims: Sequence[int]) -> Int64:
 def _build(family: str, params: dict[str, Any], *, wrap: bool) -> Topology:
     values = checked(_PARAMETERS, family, params)
     dims, per_switch = values["dims"], values["hosts"]
+    if len(dims) > MOST_DIMENSIONS:
+        raise InputError(f"{family} dims", f"must be {MOST_DIMENSIONS} sides or fewer", got=f"{len(dims)} sides")
     n_switches = math.prod(dims)
     n_hosts = n_switches * per_switch
-    if n_switches * max(2 * len(dims), per_switch + 1) >= 2**31:
-        raise InputError(f"{family} dims", "must give fewer than 2^31 vertices and links", got="x".join(map(str, dims)))
+    n_cables = n_hosts + sum(n_switches // side * (side if wrap and side > 2 else side - 1) for side in dims)
+    check_size(family, n_vertices=n_hosts + n_switches, n_links=2 * n_cables)
     grid = Layers(values)
     host = np.arange(n_hosts, dtype=np.int64)
     grid.add("host", host, n_hosts + host // max(per_switch, 1))

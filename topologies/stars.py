@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.topologies.generators import Layers, Parameter, checked, generator, link_parameters
+from netsim.topologies.generators import Layers, Parameter, check_size, checked, generator, link_parameters
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology
 
 __all__ = ["star"]
@@ -31,6 +31,7 @@ def star(n: int, *, capacity: str | float = DEFAULT_CAPACITY, latency: str | flo
     """
     params = {"n": n, "capacity": capacity, "latency": latency}
     values = checked(_PARAMETERS, "star", params)
+    check_size("star", n_vertices=values["n"] + 1, n_links=2 * values["n"])
     layers = Layers(values)
     host = np.arange(values["n"], dtype=np.int64)
     layers.add("host", host, np.full_like(host, values["n"]))

@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from netsim.core.errors import InputError
-from netsim.topologies.generators import Layers, Parameter, checked, generator, link_parameters
+from netsim.topologies.generators import (
+    MOST_DIMENSIONS,
+    Layers,
+    Parameter,
+    check_size,
+    checked,
+    generator,
+    link_parameters,
+)
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology, vertex_namer
 
 __all__ = ["fat_tree", "k_ary_n_tree", "tree_shape", "xgft"]
@@ -67,8 +75,8 @@ def _build(
     above = [1, *accumulate(w, mul)]
     n_hosts = below[-1]
     count = [n_hosts // low * high for low, high in zip(below, above, strict=True)]
-    if sum(count) >= 2**31 or max(count[i] * w[i] for i in range(len(w))) >= 2**30:
-        raise InputError(family, "the tree must have fewer than 2^31 vertices and links", got=f"m={m}, w={w}")
+    n_cables = sum(nodes * ports for nodes, ports in zip(count, w))
+    check_size(family, n_vertices=sum(count), n_links=2 * n_cables)
     first = [0, *accumulate(count)]
     for level, (name, key) in enumerate(layers):
         node = np.arange(count[level], dtype=np.int64)
@@ -78,6 +86,11 @@ def _build(
         child = np.repeat(first[level] + node, w[level])
         tree.add(name, child, first[level + 1] + parent.reshape(-1), key=key)
     return tree.topology(n_hosts=n_hosts, n_switches=sum(count[1:]), family=family, params=params)
+
+
+def _check_levels(subject: str, levels: int) -> None:
+    if levels > MOST_DIMENSIONS:
+        raise InputError(subject, f"must be {MOST_DIMENSIONS} levels or fewer", got=levels)
 
 
 def _fat_tree_for(n_hosts: int) -> dict[str, Any]:
@@ -195,6 +208,7 @@ def k_ary_n_tree(
     }
     values = checked(_K_ARY_N_TREE, "k_ary_n_tree", params)
     k, n = int(values["k"]), int(values["n"])
+    _check_levels("k_ary_n_tree n", n)
     return _build("k_ary_n_tree", {**params, "k": k, "n": n}, values, (k,) * n, (1,) + (k,) * (n - 1), _levels(n))
 
 
@@ -247,7 +261,10 @@ def xgft(
     values = checked(_XGFT, "xgft", params)
     m, w = values["m"], values["w"]
     if len(m) != len(w):
-        raise InputError("xgft", "m and w must have one number per level each", got=f"m={m} and w={w}")
+        raise InputError(
+            "xgft", "m and w must have one number per level each", got=f"{len(m)} numbers for m and {len(w)} for w"
+        )
+    _check_levels("xgft m", len(m))
     return _build("xgft", {**params, "m": m, "w": w}, values, m, w, _levels(len(m)))
 
 

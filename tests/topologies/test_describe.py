@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import networkx as nx
@@ -26,7 +27,9 @@ from netsim.topologies import (
     torus,
     xgft,
 )
+from netsim.topologies import distances as distances_module
 from netsim.topologies.bisection import bisection
+from netsim.topologies.distance_forms import distances_by_structure
 from netsim.topologies.distances import distances
 
 LINK = 12.5e9
@@ -119,8 +122,59 @@ def test_large_networks_are_sampled_and_say_so() -> None:
     # A torus looks the same from everywhere, so the sample must be right.
     assert sampled.average == pytest.approx(float(3 * ring_average(20) * Fraction(8000, 7999)), rel=1e-12)
     assert sampled.diameter == 30
-    assert "from 512 sampled sources" in "\n".join(describe(net).lines())
     assert distances(net, np.ones(8000, dtype=bool), exact_up_to=10**4).exact
+    # Without the name of its family nothing is known of its structure.
+    plain = describe(replace(net, family="graph"))
+    assert not plain.to_dict()["distances_exact"]
+    assert "(search from 512 sampled sources; the diameter may be longer)" in "\n".join(plain.lines())
+    assert "diameter 30, average 15.00188 (closed form)" in "\n".join(describe(net).lines())
+
+
+def test_long_rings_are_searched_from_single_sources() -> None:
+    """A ring of n: from every vertex two at each distance below n/2 and one at n/2; a line one way: n - 1 - i reached."""
+    n = 200_000
+    i = np.arange(n)
+    ring = Topology.from_links(n_hosts=0, n_switches=n, source=np.r_[i, (i + 1) % n], destination=np.r_[(i + 1) % n, i])
+    found = distances(ring, np.ones(n, dtype=bool))
+    assert not found.exact
+    n_sources, rest = divmod(int(found.histogram.sum()), n - 1)
+    assert rest == found.unreachable == 0
+    assert found.method == f"search from {n_sources} sampled sources"
+    assert found.histogram.tolist() == [0] + [2 * n_sources] * (n // 2 - 1) + [n_sources]
+    line = Topology.from_links(n_hosts=0, n_switches=n, source=i[:-1], destination=i[1:])
+    some = np.array([0, n - 3], dtype=np.int64)
+    assert distances(line, np.ones(n, dtype=bool), exact_up_to=0).unreachable > 0
+    searched = distances_module._search_one_by_one(i[:-1], i[1:], n, some, np.ones(n, dtype=bool))
+    assert searched.tolist() == [0, 2, 2] + [1] * (n - 3)
+
+
+BY_STRUCTURE = [
+    torus((7, 2, 3)), torus((6,)), torus((1, 4)), mesh((5, 4, 1)), fat_tree(6), k_ary_n_tree(3, 3), k_ary_n_tree(2, 1),
+    # With more than one switch per host, switches of the lowest level that only hosts join.
+    xgft((2, 3, 2), (2, 1, 3)), xgft((2, 3, 2), (1, 2, 3)), xgft((1, 1, 2), (3, 2, 1)), xgft((3,), (2,)),
+    dragonfly(2, 4, 2), dragonfly(1, 3, 2, 4), dragonfly(1, 4, 1, 1), dragonfly(1, 3, 2, 6, arrangement="circulant"),
+    dragonfly(1, 3, 2, arrangement="relative"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("net", BY_STRUCTURE)
+def test_distances_by_structure_equal_the_search(net: Topology) -> None:
+    with_hosts = np.zeros(net.n_switches, dtype=bool)
+    with_hosts[net.link_dst[net.link_src < net.n_hosts] - net.n_hosts] = True
+    for chosen in (with_hosts, np.ones(net.n_switches, dtype=bool)):
+        known, searched = distances_by_structure(net, chosen), distances(net, chosen)
+        assert known is not None
+        assert searched.exact
+        assert known.exact
+        assert known.histogram.tolist() == searched.histogram.tolist()
+        assert known.unreachable == searched.unreachable
+
+
+def test_structure_says_nothing_of_other_sets_and_arrangements() -> None:
+    net = torus((4, 4))
+    assert distances_by_structure(net, np.arange(16) < 5) is None
+    assert distances_by_structure(dragonfly(2, 4, 2, arrangement="absolute"), np.ones(36, dtype=bool)) is None
+    assert distances_by_structure(star(3), np.ones(1, dtype=bool)) is None
 
 
 # Bisection ----------------------------------------------------------------------------------------------------------

@@ -165,10 +165,14 @@ def test_text_parameters_equal_typed_ones() -> None:
         ("dragonfly", {"p": 2, "a": 4, "h": 2, "g": 10},
          "dragonfly: a=4 and h=2 join at most 9 groups, got g=10; take g=9 or raise a or h"),
         ("fat_tree", {"k": 5}, "fat_tree k: must be even, got 5; take k=4 or k=6"),
-        ("xgft", {"m": "4,4", "w": "1"}, "xgft: m and w must have one number per level each, got m=(4, 4) and w=(1,)"),
+        ("xgft", {"m": "4,4", "w": "1"},
+         "xgft: m and w must have one number per level each, got 2 numbers for m and 1 for w"),
         ("xgft", {"m": "9999999,999999", "w": "1,1"},
-         "xgft: the tree must have fewer than 2^31 vertices and links, got m=(9999999, 999999), w=(1, 1)"),
-        ("torus", {"dims": "99999x99999"}, "torus dims: must give fewer than 2^31 vertices and links, got 99999x99999"),
+         "xgft: must have fewer than 2^31 vertices and links, got 9999990000001 vertices and 19999980000000 links; "
+         "choose a smaller network"),
+        ("torus", {"dims": "99999x99999"},
+         "torus: must have fewer than 2^31 vertices and links, got 19999600002 vertices and 59998800006 links; "
+         "choose a smaller network"),
     ],
 )  # fmt: skip
 def test_bad_parameters(name: str, params: dict[str, Any], message: str) -> None:
