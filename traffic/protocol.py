@@ -30,13 +30,19 @@ class Protocol:
         wait), in program order. Default 0.5 us.
     handshake : bool
         Let rendezvous cost its two control messages. Off: the data leave when both sides are ready (match time), as in LogGOPSim.
+        Collectives never pay them: inside one, both sides are known to take part, and a step starts when both have arrived.
     eager_completion : {"buffered", "drain"}
         When an eager send is complete: at the end of its overhead (the library has copied the data), or when the last byte
         has left the source (the network card reads the user's buffer).
     collective_overhead : bool
         Charge the two overheads for every message inside a collective as well, as if the library were built on its own
-        point-to-point layer (MPICH and Open MPI are), so that a collective costs what the same messages cost when the
-        application sends them: a member pays for all its sends of a step before the step and for all its receives after it.
+        point-to-point layer (MPICH and Open MPI are). Within a step a member works like a program that posts its receives,
+        starts its sends and waits for all: the j-th message leaves after j send overheads, then the receives are completed
+        one after the other, each when it has arrived and the one before is complete. Members that enter together take as long
+        as that program does with eager messages or without a handshake. What differs: a message also waits until its
+        receiver has reached the step (and started its own first send), whatever its size; a member leaves a step when its
+        sends are delivered, not only buffered; one that sends and receives a single message pays for the receive when both are
+        delivered.
         Off: a step costs latency and bytes only, as in the classical closed forms.
 
     Notes

@@ -16,7 +16,6 @@ from netsim.engine import Routes, Simulation
 from netsim.traces import Trace
 from netsim.traffic import Protocol, lower
 from netsim.traffic.collectives import Call, build, rule_sets
-from netsim.traffic.expand import make_template
 from netsim.traffic.taskgraph import TRANSFER, TaskGraph
 
 US = 1e-6
@@ -112,75 +111,6 @@ def test_two_messages_share_the_network_card_fairly():
 
 
 # ---- wiring
-
-
-def naive_steps(n, step, src, dst, size, *, rate, latency, o_s, o_r, arrive):
-    """Leave time of each member, message by message, straight from the definition; every message has its own link."""
-    at = list(arrive)
-    received: dict[int, int] = dict.fromkeys(range(n), 0)
-    for k in sorted(set(step)):
-        now = [(s, d, b) for q, s, d, b in zip(step, src, dst, size, strict=True) if q == k]
-        part = sorted({m for s, d, _ in now for m in (s, d)})
-        ready = {m: at[m] + o_r * received[m] + o_s * sum(s == m for s, _, _ in now) for m in part}
-        end = {m: ready[m] for m in part}
-        for s, d, b in now:
-            over = max(ready[s], ready[d]) + b / rate + latency
-            end[s], end[d] = max(end[s], over), max(end[d], over)
-        for m in part:
-            at[m] = end[m]
-            received[m] = sum(d == m for _, d, _ in now)
-    return [at[m] + o_r * received[m] for m in range(n)]
-
-
-@st.composite
-def schedules(draw):
-    n = draw(st.integers(1, 7))
-    pair = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda p: p[0] != p[1])
-    message = st.tuples(st.integers(0, 4), pair, st.integers(0, 5000))
-    messages = draw(st.lists(message, max_size=30)) if n > 1 else []
-    arrive = draw(st.lists(st.integers(0, 20), min_size=n, max_size=n))
-    return n, messages, arrive, draw(st.sampled_from([0.0, 1.0])), draw(st.sampled_from([0.0, 2.0]))
-
-
-@given(schedules())
-@settings(max_examples=200, deadline=None)
-def test_template_against_the_definition(case):
-    """Whatever the schedule: members leave when the definition says (direct edges and own tasks alike)."""
-    n, messages, arrive, o_s, o_r = case
-    step, src, dst, size = ([m[0] for m in messages], [m[1][0] for m in messages], [m[1][1] for m in messages],
-                            [m[2] for m in messages])  # fmt: skip
-    t = make_template(
-        n_members=n, step=step, src=src, dst=dst, size_bytes=size, send_overhead_s=o_s, recv_overhead_s=o_r
-    )
-    total = t.n_tasks + 2 * n
-    kind = np.zeros(total, dtype=np.uint8)
-    kind[: t.src.size] = TRANSFER
-    rank, peer = np.zeros(total, dtype=np.int32), np.zeros(total, dtype=np.int32)
-    rank[: t.src.size], peer[: t.src.size] = t.src, t.dst
-    amount = np.concatenate([t.size_bytes, t.delay_s, np.array(arrive, dtype=float), t.exit_s])
-    # Entries follow the tasks, then exits.
-    to = np.where(t.edge_to >= t.n_tasks, t.edge_to + n, t.edge_to)
-    graph = TaskGraph.from_edges(
-        n_ranks=n, kind=kind, rank=rank, peer=peer, amount=amount, edge_from=t.edge_from, edge_to=to,
-        edge_after=np.zeros(to.size, dtype=np.uint8),
-    )  # fmt: skip
-    times = evaluate(graph, rate=100.0, latency=7.0)
-    expected = naive_steps(n, step, src, dst, size, rate=100.0, latency=7.0, o_s=o_s, o_r=o_r, arrive=arrive)
-    assert times.end[total - n :] == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("op", ["allreduce", "bcast"])
-def test_library_collectives_cost_what_the_same_messages_cost(op):
-    """Overheads inside collectives: a binomial broadcast of two members is one message, a two-member exchange is a sendrecv."""
-    root = {"peer": 0} if op == "bcast" else {}
-    rule = {"allreduce": "recursive_doubling", "bcast": "binomial"}
-    run = Run(2, every(2, op, 1000, **root), collectives=rule)
-    # o + s/B + L + o for whoever receives; a member that only sends leaves at delivery (steps are synchronous).
-    assert run.leave(1) == [8.0]
-    assert run.leave(0) == [8.0 if op == "allreduce" else 7.0]
-    free = Run(2, every(2, op, 1000, **root), collectives=rule,
-               protocol=Protocol(send_overhead_s=US, recv_overhead_s=US, collective_overhead=False))  # fmt: skip
-    assert free.leave(1) == [6.0]
 
 
 def test_barrier_is_last_entry_plus_latencies():
