@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from netsim.core.errors import InputError
 from netsim.core.units import format_bytes, format_time, parse_bytes
 from netsim.traffic.collectives.call import Call, PairBytes
 from netsim.traffic.collectives.registry import Algorithm, build, closed_form_s, resolve
 from netsim.traffic.collectives.rules import select
-from netsim.traffic.collectives.schedule import Schedule
+from netsim.traffic.collectives.schedule import Schedule, at_most
 
 __all__ = ["Explanation", "explain"]
 
 _ROWS = 20
 _PAIRS = 4
+# What can be listed in seconds and 2 GB.
+_MOST_MESSAGES = 10**7
+_SMALL = (32, 64, 128, 256)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +150,46 @@ def _line(row: dict[str, Any]) -> str:
     return f"  {step:>11}  {row['messages']:>8}  {size:>23}  {row['receiver']:<8}  {pairs}"
 
 
+def _check_count(call: Call, algorithm: str, name: str) -> None:
+    """Refuse what would clearly have too many messages, going by the same call of few members.
+
+    Counts of messages grow as a + b n + c n log n + d n^2; where that is not quite so, the factor of 2 leaves it to the
+    count while building.
+    """
+    if call.n <= _SMALL[-1] or call.irregular:
+        return
+    counts = []
+    for n in _SMALL:
+        try:
+            with at_most(_MOST_MESSAGES):
+                counts.append(build(replace(call, n=n, root=min(call.root, n - 1)), algorithm=algorithm).n_messages)
+        except InputError:
+            # The algorithm wants other numbers of members, or has too many messages for any.
+            return
+    weight = np.linalg.solve([_growth(n) for n in _SMALL], counts)
+
+    def count(n: int) -> float:
+        return float(weight @ _growth(n))
+
+    if count(call.n) <= 2 * _MOST_MESSAGES:
+        return
+    few, many = _SMALL[-1], call.n
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if count(middle) <= _MOST_MESSAGES else (few, middle)
+    unit = 10 ** max(len(str(few)) - 2, 0)
+    raise InputError(
+        f"explain {name}",
+        f"must have at most {_MOST_MESSAGES} messages",
+        got=f"about {count(call.n):.2g} for {call.n} members",
+        remedy=f"take {few // unit * unit} members or fewer",
+    )
+
+
+def _growth(n: int) -> list[float]:
+    return [1.0, float(n), n * math.log2(n), float(n) * n]
+
+
 def explain(
     op: str,
     *,
@@ -177,6 +222,12 @@ def explain(
     alpha_s, bytes_per_s : float, optional
         Latency and bandwidth at which to evaluate the closed form.
 
+    Raises
+    ------
+    InputError
+        Unknown names, a call the algorithm does not serve, or more than 10 million messages; those are foreseen, not
+        built.
+
     Examples
     --------
     >>> print("\\n".join(explain("allreduce", algorithm="ring", n=4, size_bytes=1000).lines()[4:]))
@@ -194,7 +245,9 @@ def explain(
     call = Call(op=op, n=n, size_bytes=size, root=root, block_bytes=block_bytes, pairs=pairs)
     name = select(call, rules=rules) if algorithm is None else algorithm
     found, parameters = resolve(op=op, algorithm=name)
-    schedule = build(call, algorithm=name)
+    _check_count(call, name, found.name)
+    with at_most(_MOST_MESSAGES):
+        schedule = build(call, algorithm=name)
     terms = found.cost(call, **parameters) if found.cost is not None and call.n > 1 else None
     time_s = None
     if terms is not None and alpha_s is not None and bytes_per_s is not None:

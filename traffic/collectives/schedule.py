@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +15,27 @@ from netsim.core.arrays import Int32, Int64, UInt8, csr_ptr, frozen
 from netsim.core.errors import InputError
 from netsim.traffic.collectives.call import PAIR_OPS, Call
 
-__all__ = ["BlockLists", "Schedule", "Steps"]
+__all__ = ["BlockLists", "Schedule", "Steps", "at_most"]
 
 BlockLists = Callable[[], tuple[Int64, Int64]]
+_most_messages: ContextVar[int | None] = ContextVar("most_messages", default=None)
+
+
+@contextmanager
+def at_most(messages: int) -> Iterator[None]:
+    """Let schedules of more messages fail with ``InputError`` before they take the memory.
+
+    >>> with at_most(5):
+    ...     Steps(Call(op="barrier", n=9)).add(src=0, dst=range(1, 9))
+    Traceback (most recent call last):
+    ...
+    netsim.core.errors.InputError: schedule of barrier: must have at most 5 messages, got 8 or more
+    """
+    token = _most_messages.set(messages)
+    try:
+        yield
+    finally:
+        _most_messages.reset(token)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -190,7 +210,7 @@ class Steps:
         self.n_blocks = call.n * call.n if call.op == "alltoall" else int(sizes.size)
         # Two rounds of running sums, so that a range may wrap around.
         self._sum = csr_ptr(np.concatenate([sizes, sizes]))
-        self._now = self._end = 0
+        self._now = self._end = self._n_messages = 0
         self._columns: list[tuple[npt.NDArray[Any], ...]] = []
 
     def add(
@@ -225,6 +245,12 @@ class Steps:
         shape = [src, dst, first, self.n_blocks if count is None else count, 0 if step is None else step]
         if size_bytes is not None:
             shape.append(size_bytes)
+        most = _most_messages.get()
+        if most is not None:
+            self._n_messages += np.broadcast(*shape).size
+            if self._n_messages > most:
+                subject = f"schedule of {self.call.op}"
+                raise InputError(subject, f"must have at most {most} messages", got=f"{self._n_messages} or more")
         arrays = [a.ravel().astype(np.int64) for a in np.broadcast_arrays(*shape)]
         begin, length, offset = arrays[2], arrays[3], arrays[4]
         if offset.size == 0:
