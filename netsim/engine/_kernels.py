@@ -5,13 +5,18 @@ of room in one of its arrays, or has handled its budget of events, and continues
 
 Sharing is weighted max-min, exact, and settled anew at each batch of simultaneous events by ONE sweep over the levels
 (rate/weight) in increasing order. A flow is *fixed* (keeps its rate), *in play* (rate not known yet) or *frozen* (new rate
-known). A link that is touched stands in the level heap at its key = (capacity - fixed and frozen use) / (weight in play), and
-at the level it had when some flow has its bottleneck there. Popping a key L: fixed flows above L on that link come into play;
-when there are none, the flows in play on the link freeze at L and it is their bottleneck. Popping an old level: if the link
-would have room left with its flows in play at that level, the flows it held back come into play, since they can rise. Keys only
-grow while flows freeze, so stale ones are refreshed when popped. Every flow that comes into play had a level above the one swept
-so far and ends at or above it: one pass settles all, and the bottleneck certificate (Bertsekas and Gallager, Data Networks,
-section 6.5.2) holds at the end, which proves the allocation.
+known). A link that is touched stands in the heap of keys at (capacity - fixed and frozen use) / (weight in play), and in the heap
+of old levels at the level it had when some flow has its bottleneck there. Popping a key L: fixed flows above L on that link come
+into play; when there are none, the flows in play on the link freeze at L and it is their bottleneck. Popping an old level: if the
+link would have room left with its flows in play at that level, the flows it held back come into play, since they can rise. Every
+flow that comes into play had a level above the one swept so far and ends at or above it: one pass settles all, and the bottleneck
+certificate (Bertsekas and Gallager, Data Networks, section 6.5.2) holds at the end, which proves the allocation.
+
+A link has one live entry in the heap of keys, the one equal to ``top``. Keys only grow while flows freeze, so an entry found too
+low when popped moves down in place; flows that come into play can lower a key, so the links they cross are listed and get a
+new entry, once each, when all of them are in, and only if the key fell below ``top``. (An entry for each flow and hop,
+as in a plain lazy heap, cost ten pops for each flow in play.) A flow that has all its links for itself needs no sweep when it enters,
+nor when it leaves.
 
 Transfers that are under way on the same route at the same time (same weight, no cap of their own) have the same rate, so they
 share one slot: the solver sees one flow of their common weight, and a pairing heap orders them by the service at which they
@@ -26,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.core.jit import kernel
+from netsim.core.jit import bare_kernel, kernel
 
 # What ``advance`` returns.
 DONE = 0
@@ -59,12 +64,17 @@ I_CHANGED = 10  # sum over solves of flows whose rate changed
 I_STAMP = 11
 I_PENDING = 12  # 1: the batch at time F_NOW has not been solved yet
 I_PLAY = 13  # flows that came into play in this batch so far
-I_LEVELS = 14  # entries in the level heap
+I_LEVELS = 14  # entries in the heap of keys
 I_SETUP = 15  # 1 once tasks without predecessors have been stacked
 I_FINISHED_FLOWS = 16
 I_FLOWS = 17  # transfers under way (several may share a slot)
 I_FREE_NODES = 18
-I_SIZE = 20
+I_OLD = 19  # entries in the heap of old levels
+I_TOUCHED = 20  # links touched in this batch
+I_DIRTY = 21  # links whose key is to be looked at before the next pop
+I_OPEN = 22  # flows in play whose new rate is not known yet
+I_ALONE = 23  # transfers that entered links nobody else was on
+I_SIZE = 24
 
 F_NOW = 0
 F_BIN = 1  # width of a time bin in seconds
@@ -140,7 +150,7 @@ class State(NamedTuple):
     hop_at: np.ndarray  # int32 (s << shift,) place in the link's member list
     # links: the network's, then one private link per slot when flows have rate caps
     capacity: np.ndarray  # float64 (l,)
-    used: np.ndarray  # float64 (l,)
+    used: np.ndarray  # float64 (l,) as of the last batch that touched it
     level: np.ndarray  # float64 (l,) of the flows it is the bottleneck of
     holds: np.ndarray  # int32 (l,) number of flows it is the bottleneck of
     member_base: np.ndarray  # int64 (l,)
@@ -148,12 +158,18 @@ class State(NamedTuple):
     members: np.ndarray  # int32 (l,)
     mark: np.ndarray  # int64 (l,) stamp of the last batch that touched it
     fixed: np.ndarray  # float64 (l,) use by fixed and frozen flows
+    top: np.ndarray  # float64 (l,) its live entry in the heap of keys, inf: none
     play_weight: np.ndarray  # float64 (l,)
     play_count: np.ndarray  # int32 (l,)
     updates: np.ndarray  # int32 (l,) since ``used`` was last summed afresh
+    is_dirty: np.ndarray  # uint8 (l,)
+    touched: np.ndarray  # int32 (l,)
+    dirty: np.ndarray  # int32 (l,)
     pool: np.ndarray  # int32 (p,) member lists: hop numbers
-    level_key: np.ndarray  # float64 (h,) binary heap
-    level_link: np.ndarray  # int32 (h,) link, or -1-link for an old level
+    level_key: np.ndarray  # float64 (h,) binary heap of keys
+    level_link: np.ndarray  # int32 (h,)
+    old_key: np.ndarray  # float64 (l,) binary heap of old levels
+    old_link: np.ndarray  # int32 (l,)
     # bytes per link over time
     binned_s: np.ndarray  # float64 (l,) bytes are counted up to here
     link_bytes: np.ndarray  # float64 (l,)
@@ -166,7 +182,7 @@ class State(NamedTuple):
 # ---------------------------------------------------------------- heaps
 
 
-@kernel
+@bare_kernel
 def _push_timer(key, value, n, k, v):
     i = n
     while i > 0:
@@ -181,7 +197,7 @@ def _push_timer(key, value, n, k, v):
     return n + 1
 
 
-@kernel
+@bare_kernel
 def _pop_timer(key, value, n):
     n -= 1
     k = key[n]
@@ -203,7 +219,7 @@ def _pop_timer(key, value, n):
     return n
 
 
-@kernel
+@bare_kernel
 def _push_level(key, value, n, k, v):
     i = n
     while i > 0:
@@ -218,11 +234,9 @@ def _push_level(key, value, n, k, v):
     return n + 1
 
 
-@kernel
-def _pop_level(key, value, n):
-    n -= 1
-    k = key[n]
-    v = value[n]
+@bare_kernel
+def _sink_level(key, value, n, k, v):
+    """Replace the top by an entry with a larger key."""
     i = 0
     while True:
         c = 2 * i + 1
@@ -237,10 +251,17 @@ def _pop_level(key, value, n):
         i = c
     key[i] = k
     value[i] = v
+
+
+@bare_kernel
+def _pop_level(key, value, n):
+    n -= 1
+    if n > 0:
+        _sink_level(key, value, n, key[n], value[n])
     return n
 
 
-@kernel
+@bare_kernel
 def _up(heap, at, key, i):
     v = heap[i]
     k = key[v]
@@ -256,7 +277,7 @@ def _up(heap, at, key, i):
     at[v] = i
 
 
-@kernel
+@bare_kernel
 def _down(heap, at, key, n, i):
     v = heap[i]
     k = key[v]
@@ -279,7 +300,7 @@ def _down(heap, at, key, n, i):
 # ---------------------------------------------------------------- bytes per link
 
 
-@kernel
+@bare_kernel
 def _count(s, link, now):
     """Count the bytes that crossed the link at its present use until now."""
     begin = s.binned_s[link]
@@ -317,7 +338,7 @@ def _count(s, link, now):
 # ---------------------------------------------------------------- transfers that share a slot
 
 
-@kernel
+@bare_kernel
 def _merge(s, a, b):
     """Join two pairing heaps; the smaller target on top, ties to the earlier in the first argument."""
     if a < 0:
@@ -331,7 +352,7 @@ def _merge(s, a, b):
     return a
 
 
-@kernel
+@bare_kernel
 def _without_first(s, top):
     """The heap without its top: merge the children in pairs, then the pairs from the last to the first."""
     child = s.node_child[top]
@@ -358,7 +379,7 @@ def _without_first(s, top):
     return merged
 
 
-@kernel
+@bare_kernel
 def _serve(s, slot, now):
     """Bring the service of the slot up to date."""
     if now > s.touched_s[slot]:
@@ -366,7 +387,7 @@ def _serve(s, slot, now):
     s.touched_s[slot] = now
 
 
-@kernel
+@bare_kernel
 def _new_node(p, s, task, target, now):
     s.integer[I_FREE_NODES] -= 1
     node = s.free_node[s.integer[I_FREE_NODES]]
@@ -382,7 +403,7 @@ def _new_node(p, s, task, target, now):
 # ---------------------------------------------------------------- flows
 
 
-@kernel
+@bare_kernel
 def _room(p, s, task, network_links, shift):
     """Is there a slot and room in the member lists for this transfer? Enlarges lists inside the pool; returns a status."""
     if s.integer[I_FREE_NODES] == 0:
@@ -412,48 +433,58 @@ def _room(p, s, task, network_links, shift):
     return DONE
 
 
-@kernel
+@bare_kernel
 def _touch(s, link):
     """First time in this batch that the sweep meets the link."""
     s.mark[link] = s.integer[I_STAMP]
     s.fixed[link] = s.used[link]
     s.play_weight[link] = 0.0
     s.play_count[link] = 0
+    s.top[link] = np.inf
+    s.touched[s.integer[I_TOUCHED]] = link
+    s.integer[I_TOUCHED] += 1
     if s.holds[link] > 0:
-        s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], s.level[link], -1 - link)
+        s.integer[I_OLD] = _push_level(s.old_key, s.old_link, s.integer[I_OLD], s.level[link], link)
 
 
-@kernel
+@bare_kernel
+def _soil(s, link):
+    """The key of the link may have fallen: look at it before the next pop."""
+    if s.is_dirty[link] == 0:
+        s.is_dirty[link] = 1
+        s.dirty[s.integer[I_DIRTY]] = link
+        s.integer[I_DIRTY] += 1
+
+
+@bare_kernel
 def _key(s, link):
     return max(s.capacity[link] - s.fixed[link], 0.0) / s.play_weight[link]
 
 
-@kernel
+@bare_kernel
 def _into_play(s, slot, shift):
     s.status[slot] = 1
     s.play[s.integer[I_PLAY]] = slot
     s.integer[I_PLAY] += 1
+    s.integer[I_OPEN] += 1
     rate = s.rate[slot]
     weight = s.flow_weight[slot]
-    held = s.bottleneck[slot]
     base = slot << shift
     for h in range(base, base + s.hops[slot]):
         link = s.hop_link[h]
         if s.mark[link] != s.integer[I_STAMP]:
             _touch(s, link)
-        elif held == link and s.holds[link] > 0:
-            # Its old level may have been popped before there was any room: look again.
-            s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], s.level[link], -1 - link)
-        s.fixed[link] -= s.hop_use[h] * rate
-        s.play_weight[link] += s.hop_use[h] * weight
+        use = s.hop_use[h]
+        s.fixed[link] -= use * rate
+        s.play_weight[link] += use * weight
         s.play_count[link] += 1
         if s.play_count[link] == s.members[link]:
             # Nothing fixed is left: without this a dark link (capacity 0) would hand out the rounding error of the sum.
             s.fixed[link] = 0.0
-        s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], _key(s, link), link)
+        _soil(s, link)
 
 
-@kernel
+@bare_kernel
 def _join(p, s, slot, task, weight, now, shift):
     """Add a transfer to the slot of its route."""
     _serve(s, slot, now)
@@ -469,10 +500,21 @@ def _join(p, s, slot, task, weight, now, shift):
     for h in range(base, base + s.hops[slot]):
         link = s.hop_link[h]
         s.play_weight[link] += s.hop_use[h] * weight
-        s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], _key(s, link), link)
+        _soil(s, link)
 
 
-@kernel
+@bare_kernel
+def _alone(s, slot, shift):
+    """Has the flow all its links for itself, and has nothing happened on them in this batch?"""
+    base = slot << shift
+    for h in range(base, base + s.hops[slot]):
+        link = s.hop_link[h]
+        if s.members[link] != 1 or s.mark[link] == s.integer[I_STAMP]:
+            return False
+    return True
+
+
+@bare_kernel
 def _enter(p, s, task, now, network_links, shift):
     """Give the transfer a slot, its own or that of its route, and put it into play."""
     route = p.route[task]
@@ -520,106 +562,150 @@ def _enter(p, s, task, now, network_links, shift):
     s.heap[at] = slot
     s.heap_at[slot] = at
     s.integer[I_ACTIVE] += 1
+    if p.full == 0 and _alone(s, slot, shift):
+        level = np.inf
+        for h in range(base, base + n):
+            link = s.hop_link[h]
+            if s.capacity[link] < level * s.hop_use[h] * weight:
+                level = s.capacity[link] / (s.hop_use[h] * weight)
+                s.bottleneck[slot] = link
+        if level > 0.0:
+            held = s.bottleneck[slot]
+            rate = level * weight
+            s.holds[held] = 1
+            s.level[held] = level
+            s.rate[slot] = rate
+            s.share[slot] = rate
+            s.changed[slot] = 0
+            for h in range(base, base + n):
+                s.binned_s[s.hop_link[h]] = now
+                s.used[s.hop_link[h]] = s.hop_use[h] * rate
+            s.finish_s[slot] = now + p.amount[task] / rate
+            s.integer[I_ALONE] += 1
+            _up(s.heap, s.heap_at, s.finish_s, at)
+            return
+        s.bottleneck[slot] = -1
     _into_play(s, slot, shift)
 
 
-@kernel
+@bare_kernel
 def _leave(s, slot, now, shift):
     """Take a finished flow off its links."""
+    s.free[s.integer[I_FREE]] = slot
+    s.integer[I_FREE] += 1
     held = s.bottleneck[slot]
     if held >= 0:
         s.holds[held] -= 1
     base = slot << shift
+    if _alone(s, slot, shift):
+        for h in range(base, base + s.hops[slot]):
+            link = s.hop_link[h]
+            _count(s, link, now)
+            s.members[link] = 0
+            s.used[link] = 0.0
+        return
     rate = s.rate[slot]
     for h in range(base, base + s.hops[slot]):
         link = s.hop_link[h]
-        _count(s, link, now)
         s.members[link] -= 1
         last = s.pool[s.member_base[link] + s.members[link]]
         s.pool[s.member_base[link] + s.hop_at[h]] = last
         s.hop_at[last] = s.hop_at[h]
-        s.used[link] -= s.hop_use[h] * rate
-        if s.members[link] == 0:
-            s.used[link] = 0.0
         if s.mark[link] != s.integer[I_STAMP]:
             _touch(s, link)
+        if s.play_count[link] == s.members[link]:
+            s.fixed[link] = 0.0
         else:
             s.fixed[link] -= s.hop_use[h] * rate
-            if s.members[link] == 0:
-                s.fixed[link] = 0.0
-            if s.holds[link] > 0:
-                s.integer[I_LEVELS] = _push_level(
-                    s.level_key, s.level_link, s.integer[I_LEVELS], s.level[link], -1 - link
-                )
-    s.free[s.integer[I_FREE]] = slot
-    s.integer[I_FREE] += 1
+        if s.play_count[link] > 0:
+            _soil(s, link)
 
 
-@kernel
-def _sweep(s, now, shift, limit):
-    """Settle the new rates. Returns MORE_LEVELS before anything is lost when the level heap is nearly full, else DONE."""
-    while s.integer[I_LEVELS] > 0:
-        if s.integer[I_LEVELS] + limit > s.level_key.size:
-            return MORE_LEVELS
-        level = s.level_key[0]
-        value = s.level_link[0]
-        s.integer[I_LEVELS] = _pop_level(s.level_key, s.level_link, s.integer[I_LEVELS])
-        before = s.integer[I_PLAY]
-        if value >= 0:
-            link = value
-            if s.play_count[link] == 0:
+@bare_kernel
+def _sweep(s, shift):
+    """Settle the new rates. Returns MORE_LEVELS before anything is lost when the heap of keys is full, else DONE."""
+    while True:
+        if s.integer[I_DIRTY] > 0:
+            if s.integer[I_LEVELS] + s.integer[I_DIRTY] > s.level_key.size:
+                return MORE_LEVELS
+            for i in range(s.integer[I_DIRTY]):
+                link = s.dirty[i]
+                s.is_dirty[link] = 0
+                if s.play_count[link] > 0:
+                    key = _key(s, link)
+                    if key < s.top[link]:
+                        s.top[link] = key
+                        s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], key, link)
+            s.integer[I_DIRTY] = 0
+        if s.integer[I_OPEN] == 0 and s.integer[I_LEVELS] > 0:
+            # No flow waits for its rate, so no key counts.
+            for i in range(s.integer[I_LEVELS]):
+                s.top[s.level_link[i]] = np.inf
+            s.integer[I_LEVELS] = 0
+        if s.integer[I_LEVELS] > 0 and (s.integer[I_OLD] == 0 or s.level_key[0] <= s.old_key[0]):
+            level = s.level_key[0]
+            link = s.level_link[0]
+            if level != s.top[link] or s.play_count[link] == 0:
+                if level == s.top[link]:
+                    s.top[link] = np.inf
+                s.integer[I_LEVELS] = _pop_level(s.level_key, s.level_link, s.integer[I_LEVELS])
                 continue
             key = _key(s, link)
             if key > level * (1.0 + 1e-12) + 1e-300:
-                s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], key, link)
+                s.top[link] = key
+                _sink_level(s.level_key, s.level_link, s.integer[I_LEVELS], key, link)
                 continue
             level = key
+            s.integer[I_LEVELS] = _pop_level(s.level_key, s.level_link, s.integer[I_LEVELS])
+            s.top[link] = np.inf
+            before = s.integer[I_PLAY]
             base = s.member_base[link]
+            above = level * (1.0 + 1e-11)
             for q in range(s.members[link]):
                 slot = s.pool[base + q] >> shift
-                if s.status[slot] == 0 and s.rate[slot] > level * s.flow_weight[slot] * (1.0 + 1e-11):
-                    # At most ``limit`` entries fit for sure; the rest comes at the next pop of this link.
-                    if s.integer[I_LEVELS] + 4 * (1 << shift) > s.level_key.size:
-                        s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], level, link)
-                        return MORE_LEVELS
+                if s.status[slot] == 0 and s.rate[slot] > above * s.flow_weight[slot]:
                     _into_play(s, slot, shift)
             if s.integer[I_PLAY] == before:
                 for q in range(s.members[link]):
                     slot = s.pool[base + q] >> shift
                     if s.status[slot] == 1:
                         s.status[slot] = 2
-                        rate = level * s.flow_weight[slot]
+                        s.integer[I_OPEN] -= 1
+                        weight = s.flow_weight[slot]
+                        rate = level * weight
                         s.new_rate[slot] = rate
                         s.new_bottleneck[slot] = link
                         first = slot << shift
                         for h in range(first, first + s.hops[slot]):
                             other = s.hop_link[h]
-                            s.fixed[other] += s.hop_use[h] * rate
-                            s.play_weight[other] -= s.hop_use[h] * s.flow_weight[slot]
+                            use = s.hop_use[h]
+                            s.fixed[other] += use * rate
+                            s.play_weight[other] -= use * weight
                             s.play_count[other] -= 1
                             if s.play_count[other] == 0:
                                 s.play_weight[other] = 0.0
-        else:
-            link = -1 - value
+        elif s.integer[I_OLD] > 0:
+            level = s.old_key[0]
+            link = s.old_link[0]
+            s.integer[I_OLD] = _pop_level(s.old_key, s.old_link, s.integer[I_OLD])
             if s.capacity[link] - s.fixed[link] - s.play_weight[link] * level <= s.capacity[link] * 1e-10:
                 continue
             base = s.member_base[link]
             for q in range(s.members[link]):
                 slot = s.pool[base + q] >> shift
                 if s.status[slot] == 0 and s.bottleneck[slot] == link:
-                    if s.integer[I_LEVELS] + 4 * (1 << shift) > s.level_key.size:
-                        s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], level, value)
-                        return MORE_LEVELS
                     _into_play(s, slot, shift)
-    return DONE
+        else:
+            return DONE
 
 
-@kernel
+@bare_kernel
 def _apply(s, now, shift):
-    """Give the flows in play their new rates and finish times."""
+    """Give the flows in play their new rates and finish times, and the links that were touched their new use."""
     n = s.integer[I_PLAY]
-    s.integer[I_SOLVES] += 1
-    s.integer[I_IN_PLAY] += n
+    if n > 0:
+        s.integer[I_SOLVES] += 1
+        s.integer[I_IN_PLAY] += n
     for i in range(n):
         slot = s.play[i]
         s.status[slot] = 0
@@ -640,12 +726,6 @@ def _apply(s, now, shift):
         s.share[slot] = rate / s.flows[slot]
         s.changed[slot] = 0
         left = s.node_target[s.first[slot]] - s.served[slot]
-        first = slot << shift
-        for h in range(first, first + s.hops[slot]):
-            other = s.hop_link[h]
-            _count(s, other, now)
-            s.used[other] += s.hop_use[h] * (rate - old)
-            s.updates[other] += 1
         s.rate[slot] = rate
         was = s.finish_s[slot]
         if left <= 0.0:
@@ -658,28 +738,30 @@ def _apply(s, now, shift):
             _up(s.heap, s.heap_at, s.finish_s, s.heap_at[slot])
         else:
             _down(s.heap, s.heap_at, s.finish_s, s.integer[I_ACTIVE], s.heap_at[slot])
-    # Running sums drift by rounding (1e-11 after 1e4 updates, measured): sum afresh now and then.
-    for i in range(n):
-        first = s.play[i] << shift
-        for h in range(first, first + s.hops[s.play[i]]):
-            other = s.hop_link[h]
-            if s.capacity[other] == 0.0:
-                s.used[other] = 0.0
-            elif s.updates[other] >= 64 + 4 * s.members[other]:
-                s.updates[other] = 0
-                total = 0.0
-                base = s.member_base[other]
-                for q in range(s.members[other]):
-                    hop = s.pool[base + q]
-                    total += s.hop_use[hop] * s.rate[hop >> shift]
-                s.used[other] = total
     s.integer[I_PLAY] = 0
+    for i in range(s.integer[I_TOUCHED]):
+        link = s.touched[i]
+        _count(s, link, now)
+        s.used[link] = s.fixed[link]
+        s.updates[link] += 1
+        if s.members[link] == 0 or s.capacity[link] == 0.0:
+            s.used[link] = 0.0
+        elif s.updates[link] >= 64 + 4 * s.members[link]:
+            # Running sums drift by rounding (1e-11 after 1e4 updates, measured): sum afresh now and then.
+            s.updates[link] = 0
+            total = 0.0
+            base = s.member_base[link]
+            for q in range(s.members[link]):
+                hop = s.pool[base + q]
+                total += s.hop_use[hop] * s.rate[hop >> shift]
+            s.used[link] = total
+    s.integer[I_TOUCHED] = 0
 
 
 # ---------------------------------------------------------------- tasks
 
 
-@kernel
+@bare_kernel
 def _release(p, s, task, after, now):
     """A moment of the task has come: successors that waited for nothing else become ready."""
     for e in range(p.succ_ptr[task], p.succ_ptr[task + 1]):
@@ -692,14 +774,14 @@ def _release(p, s, task, after, now):
                 s.integer[I_STACK] += 1
 
 
-@kernel
+@bare_kernel
 def _ended(p, s, task, now):
     s.end_s[task] = now
     s.integer[I_DONE] += 1
     _release(p, s, task, 0, now)
 
 
-@kernel
+@bare_kernel
 def _drained(p, s, task, now):
     s.drain_s[task] = now
     _release(p, s, task, 1, now)
@@ -712,7 +794,7 @@ def _drained(p, s, task, now):
         _ended(p, s, task, now)
 
 
-@kernel
+@bare_kernel
 def _begin(p, s, task, now, network_links, shift):
     """Start a ready task. Returns a status other than DONE, with nothing changed, when an array is too small."""
     # Each start adds one timer at most now, and one more when it drains in this batch.
@@ -756,16 +838,13 @@ def _begin(p, s, task, now, network_links, shift):
     status = _room(p, s, task, network_links, shift)
     if status != DONE:
         return status
-    # Entering touches a route's links: each may push three level entries.
-    if s.integer[I_LEVELS] + 4 * (1 << shift) > s.level_key.size:
-        return MORE_LEVELS
     s.start_s[task] = now
     _release(p, s, task, 2, now)
     _enter(p, s, task, now, network_links, shift)
     return DONE
 
 
-@kernel
+@bare_kernel
 def advance(p, s, network_links, shift, max_events):
     """Handle up to ``max_events`` batches of simultaneous events. O((active flows changed) log) per batch.
 
@@ -799,7 +878,6 @@ def advance(p, s, network_links, shift, max_events):
         integer[I_PENDING] = 1
         integer[I_STAMP] = 1
     handled = 0
-    limit = 4 * (1 << shift)
     while True:
         now = s.real[F_NOW]
         if integer[I_PENDING] == 0:
@@ -825,8 +903,6 @@ def advance(p, s, network_links, shift, max_events):
                 slack = 1e-12 * (now - s.node_entered_s[s.first[slot]])
                 if s.finish_s[slot] > max(near, now + slack):
                     break
-                if integer[I_LEVELS] + limit > s.level_key.size:
-                    return MORE_LEVELS
                 if integer[I_TIMERS] + 2 + integer[I_FLOWS] > s.timer_s.size:
                     return MORE_TIMERS
                 _serve(s, slot, now)
@@ -884,8 +960,6 @@ def advance(p, s, network_links, shift, max_events):
                         status = _room(p, s, task, network_links, shift)
                         if status != DONE:
                             return status
-                        if integer[I_LEVELS] + limit > s.level_key.size:
-                            return MORE_LEVELS
                     integer[I_TIMERS] = _pop_timer(s.timer_s, s.timer, integer[I_TIMERS])
                     if p.amount[task] > 0.0:
                         _enter(p, s, task, now, network_links, shift)
@@ -908,14 +982,10 @@ def advance(p, s, network_links, shift, max_events):
                 for q in range(s.members[link]):
                     slot = s.pool[base + q] >> shift
                     if s.status[slot] == 0:
-                        if integer[I_LEVELS] + limit > s.level_key.size:
-                            return MORE_LEVELS
                         _into_play(s, slot, shift)
                 s.capacity[link] = p.change_capacity[integer[I_CHANGE]]
                 if s.mark[link] == integer[I_STAMP] and s.play_count[link] > 0:
-                    if integer[I_LEVELS] + limit > s.level_key.size:
-                        return MORE_LEVELS
-                    integer[I_LEVELS] = _push_level(s.level_key, s.level_link, integer[I_LEVELS], _key(s, link), link)
+                    _soil(s, link)
                 integer[I_CHANGE] += 1
             integer[I_PENDING] = 1
         while integer[I_STACK] > 0:
@@ -926,23 +996,20 @@ def advance(p, s, network_links, shift, max_events):
                 s.stack[integer[I_STACK]] = task
                 integer[I_STACK] += 1
                 return status
-        if p.full == 1 and integer[I_LEVELS] > 0:
+        if p.full == 1 and integer[I_TOUCHED] > 0:
             for i in range(integer[I_ACTIVE]):
                 slot = s.heap[i]
                 if s.status[slot] == 0:
-                    if integer[I_LEVELS] + limit > s.level_key.size:
-                        return MORE_LEVELS
                     _into_play(s, slot, shift)
-        if integer[I_LEVELS] > 0:
-            status = _sweep(s, now, shift, limit)
+        if integer[I_TOUCHED] > 0:
+            status = _sweep(s, shift)
             if status != DONE:
                 return status
-        if integer[I_PLAY] > 0:
             _apply(s, now, shift)
         integer[I_PENDING] = 0
 
 
-@kernel
+@bare_kernel
 def settle_counts(s, now):
     """Count the bytes of all links until now (for a partial or final result)."""
     for link in range(s.used.size):
@@ -967,7 +1034,7 @@ def critical_chain(critical, last):
     return chain
 
 
-@kernel
+@bare_kernel
 def certify(s, shift, use, top, rtol):
     """Prove the present allocation from scratch: nothing of the sweep's sums is used. O(incidences of active flows).
 

@@ -282,12 +282,18 @@ class Simulation:
             members=link_array(np.int32),
             mark=link_array(np.int64),
             fixed=link_array(np.float64),
+            top=link_array(np.float64, np.inf),
             play_weight=link_array(np.float64),
             play_count=link_array(np.int32),
             updates=link_array(np.int32),
+            is_dirty=link_array(np.uint8),
+            touched=link_array(np.int32),
+            dirty=link_array(np.int32),
             pool=np.empty(1024, np.int32),
-            level_key=np.empty(max(1024, 16 << self._shift)),
-            level_link=np.empty(max(1024, 16 << self._shift), np.int32),
+            level_key=np.empty(1024),
+            level_link=np.empty(1024, np.int32),
+            old_key=link_array(np.float64),
+            old_link=link_array(np.int32),
             binned_s=link_array(np.float64),
             link_bytes=link_array(np.float64),
             bin_row=bin_row,
@@ -304,7 +310,7 @@ class Simulation:
         elif status == k.MORE_POOL:
             self._state = s._replace(pool=_longer(s.pool, 2 * s.pool.size + 1024))
         elif status == k.MORE_LEVELS:
-            size = 2 * s.level_key.size
+            size = 2 * max(s.level_key.size, int(s.integer[k.I_DIRTY]))
             self._state = s._replace(level_key=_longer(s.level_key, size), level_link=_longer(s.level_link, size))
         elif status == k.MORE_SLOTS:
             old = s.rate.size
@@ -350,6 +356,12 @@ class Simulation:
                     "members",
                     "mark",
                     "fixed",
+                    "top",
+                    "is_dirty",
+                    "touched",
+                    "dirty",
+                    "old_key",
+                    "old_link",
                     "play_weight",
                     "play_count",
                     "updates",
