@@ -107,6 +107,54 @@ class Problem(NamedTuple):
     share_slots: int  # 1: transfers of one route share a slot
 
 
+# What the solver looks at together lies together: a record of one or two cache lines of 64 bytes. (One array per quantity
+# keeps 60 base addresses alive, more than there are registers: 1.5 times slower.)
+LINK = np.dtype(
+    [
+        ("mark", "i8"),  # stamp of the last batch that touched it
+        ("capacity", "f8"),  # bytes/s
+        ("fixed", "f8"),  # use by fixed and frozen flows, bytes/s
+        ("play_weight", "f8"),
+        ("top", "f8"),  # its live entry in the heap of keys, inf: none
+        ("used", "f8"),  # bytes/s, as of the last batch that touched it
+        ("play_count", "i4"),
+        ("members", "i4"),
+        ("holds", "i4"),  # number of flows it is the bottleneck of
+        ("is_dirty", "i4"),
+    ]
+)
+SLOT = np.dtype(
+    [
+        ("rate", "f8"),  # of all its transfers together, bytes/s
+        ("flow_weight", "f8"),  # of all of them together
+        ("bottleneck", "i4"),  # link, -1
+        ("new_bottleneck", "i4"),
+        ("new_rate", "f8"),
+        ("share", "f8"),  # rate of each of them since touched_s
+        ("served", "f8"),  # service received until touched_s, bytes
+        ("touched_s", "f8"),
+        ("first", "i4"),  # node that drains first
+        ("flows", "i4"),  # transfers that share the slot
+    ]
+)
+HOP = np.dtype(
+    [
+        ("link", "i4"),
+        ("at", "i4"),  # place in the link's member list
+    ]
+)
+NODE = np.dtype(
+    [
+        ("target", "f8"),  # service at which it drains
+        ("entered_s", "f8"),
+        ("task", "i4"),
+        ("child", "i4"),  # -1: none
+        ("next", "i4"),  # sibling, -1: none
+        ("fill", "i4"),
+    ]
+)
+
+
 class State(NamedTuple):
     """Everything that changes; the caller allocates and enlarges it."""
 
@@ -118,51 +166,27 @@ class State(NamedTuple):
     stack: np.ndarray  # int32 (n,)
     timer_s: np.ndarray  # float64 (t,) binary heap
     timer: np.ndarray  # int64 (t,) task * 4 + what for
-    # transfers under way, nodes of the pairing heap of their slot
-    node_task: np.ndarray  # int32 (m,)
-    node_target: np.ndarray  # float64 (m,) service at which it drains
-    node_entered_s: np.ndarray  # float64 (m,)
-    node_child: np.ndarray  # int32 (m,) -1: none
-    node_next: np.ndarray  # int32 (m,) sibling, -1: none
+    node: np.ndarray  # NODE (m,) transfers under way, nodes of the pairing heap of their slot
     free_node: np.ndarray  # int32 (m,)
     slot_of_route: np.ndarray  # int32 (r,) open slot of each route, -1
-    # slots: what the solver takes for one flow
-    first: np.ndarray  # int32 (s,) node that drains first
-    flows: np.ndarray  # int32 (s,) transfers that share the slot
-    share: np.ndarray  # float64 (s,) rate of each of them since touched_s
-    served: np.ndarray  # float64 (s,) service received until touched_s
-    changed: np.ndarray  # uint8 (s,) 1: transfers joined or left since its finish time was set
-    rate: np.ndarray  # float64 (s,) of all of them together
-    touched_s: np.ndarray  # float64 (s,)
-    finish_s: np.ndarray  # float64 (s,) when the first of them drains
-    flow_weight: np.ndarray  # float64 (s,) of all of them together
-    bottleneck: np.ndarray  # int32 (s,) link, -1
-    new_rate: np.ndarray  # float64 (s,)
-    new_bottleneck: np.ndarray  # int32 (s,)
+    slot: np.ndarray  # SLOT (s,) what the solver takes for one flow
     status: np.ndarray  # uint8 (s,) 0 fixed, 1 in play, 2 frozen
+    changed: np.ndarray  # uint8 (s,) 1: transfers joined or left since its finish time was set
+    finish_s: np.ndarray  # float64 (s,) when the first of its transfers drains
+    heap_at: np.ndarray  # int32 (s,) place in the finish heap
+    hops: np.ndarray  # int32 (s,)
+    hop: np.ndarray  # HOP (s << shift,)
+    hop_use: np.ndarray  # float64 (s << shift,) consumption per unit of rate
     play: np.ndarray  # int32 (s,) flows that came into play
     heap: np.ndarray  # int32 (s,) indexed heap on finish_s
-    heap_at: np.ndarray  # int32 (s,)
     free: np.ndarray  # int32 (s,)
-    hops: np.ndarray  # int32 (s,)
-    hop_link: np.ndarray  # int32 (s << shift,)
-    hop_use: np.ndarray  # float64 (s << shift,)
-    hop_at: np.ndarray  # int32 (s << shift,) place in the link's member list
-    # links: the network's, then one private link per slot when flows have rate caps
-    capacity: np.ndarray  # float64 (l,)
-    used: np.ndarray  # float64 (l,) as of the last batch that touched it
+    link: np.ndarray  # LINK (l,) the network's links, then one private link per slot when flows have rate caps
     level: np.ndarray  # float64 (l,) of the flows it is the bottleneck of
-    holds: np.ndarray  # int32 (l,) number of flows it is the bottleneck of
     member_base: np.ndarray  # int64 (l,)
     member_room: np.ndarray  # int32 (l,)
-    members: np.ndarray  # int32 (l,)
-    mark: np.ndarray  # int64 (l,) stamp of the last batch that touched it
-    fixed: np.ndarray  # float64 (l,) use by fixed and frozen flows
-    top: np.ndarray  # float64 (l,) its live entry in the heap of keys, inf: none
-    play_weight: np.ndarray  # float64 (l,)
-    play_count: np.ndarray  # int32 (l,)
     updates: np.ndarray  # int32 (l,) since ``used`` was last summed afresh
-    is_dirty: np.ndarray  # uint8 (l,)
+    binned_s: np.ndarray  # float64 (l,) bytes are counted up to here
+    link_bytes: np.ndarray  # float64 (l,)
     touched: np.ndarray  # int32 (l,)
     dirty: np.ndarray  # int32 (l,)
     pool: np.ndarray  # int32 (p,) member lists: hop numbers
@@ -171,8 +195,6 @@ class State(NamedTuple):
     old_key: np.ndarray  # float64 (l,) binary heap of old levels
     old_link: np.ndarray  # int32 (l,)
     # bytes per link over time
-    binned_s: np.ndarray  # float64 (l,) bytes are counted up to here
-    link_bytes: np.ndarray  # float64 (l,)
     bin_row: np.ndarray  # int32 (l,) row of bin_bytes, -1
     bin_bytes: np.ndarray  # float64 (rows, bins)
     integer: np.ndarray  # int64 (I_SIZE,)
@@ -262,39 +284,42 @@ def _pop_level(key, value, n):
 
 
 @bare_kernel
-def _up(heap, at, key, i):
-    v = heap[i]
-    k = key[v]
+def _up(s, i):
+    """Move entry i of the finish heap up to its place."""
+    v = s.heap[i]
+    k = s.finish_s[v]
     while i > 0:
         p = (i - 1) >> 1
-        u = heap[p]
-        if key[u] <= k:
+        u = s.heap[p]
+        if s.finish_s[u] <= k:
             break
-        heap[i] = u
-        at[u] = i
+        s.heap[i] = u
+        s.heap_at[u] = i
         i = p
-    heap[i] = v
-    at[v] = i
+    s.heap[i] = v
+    s.heap_at[v] = i
 
 
 @bare_kernel
-def _down(heap, at, key, n, i):
-    v = heap[i]
-    k = key[v]
+def _down(s, i):
+    """Move entry i of the finish heap down to its place."""
+    n = s.integer[I_ACTIVE]
+    v = s.heap[i]
+    k = s.finish_s[v]
     while True:
         c = 2 * i + 1
         if c >= n:
             break
-        if c + 1 < n and key[heap[c + 1]] < key[heap[c]]:
+        if c + 1 < n and s.finish_s[s.heap[c + 1]] < s.finish_s[s.heap[c]]:
             c += 1
-        u = heap[c]
-        if key[u] >= k:
+        u = s.heap[c]
+        if s.finish_s[u] >= k:
             break
-        heap[i] = u
-        at[u] = i
+        s.heap[i] = u
+        s.heap_at[u] = i
         i = c
-    heap[i] = v
-    at[v] = i
+    s.heap[i] = v
+    s.heap_at[v] = i
 
 
 # ---------------------------------------------------------------- bytes per link
@@ -305,7 +330,7 @@ def _count(s, link, now):
     """Count the bytes that crossed the link at its present use until now."""
     begin = s.binned_s[link]
     s.binned_s[link] = now
-    use = s.used[link]
+    use = s.link[link].used
     if now <= begin or use <= 0.0:
         return
     s.link_bytes[link] += use * (now - begin)
@@ -345,35 +370,35 @@ def _merge(s, a, b):
         return b
     if b < 0:
         return a
-    if s.node_target[b] < s.node_target[a]:
+    if s.node[b].target < s.node[a].target:
         a, b = b, a
-    s.node_next[b] = s.node_child[a]
-    s.node_child[a] = b
+    s.node[b].next = s.node[a].child
+    s.node[a].child = b
     return a
 
 
 @bare_kernel
 def _without_first(s, top):
     """The heap without its top: merge the children in pairs, then the pairs from the last to the first."""
-    child = s.node_child[top]
+    child = s.node[top].child
     pairs = np.int32(-1)
     while child >= 0:
-        other = s.node_next[child]
-        s.node_next[child] = -1
+        other = s.node[child].next
+        s.node[child].next = -1
         if other < 0:
             later = other
             both = child
         else:
-            later = s.node_next[other]
-            s.node_next[other] = -1
+            later = s.node[other].next
+            s.node[other].next = -1
             both = _merge(s, child, other)
-        s.node_next[both] = pairs
+        s.node[both].next = pairs
         pairs = both
         child = later
     merged = np.int32(-1)
     while pairs >= 0:
-        later = s.node_next[pairs]
-        s.node_next[pairs] = -1
+        later = s.node[pairs].next
+        s.node[pairs].next = -1
         merged = _merge(s, merged, pairs)
         pairs = later
     return merged
@@ -382,20 +407,20 @@ def _without_first(s, top):
 @bare_kernel
 def _serve(s, slot, now):
     """Bring the service of the slot up to date."""
-    if now > s.touched_s[slot]:
-        s.served[slot] += s.share[slot] * (now - s.touched_s[slot])
-    s.touched_s[slot] = now
+    if now > s.slot[slot].touched_s:
+        s.slot[slot].served += s.slot[slot].share * (now - s.slot[slot].touched_s)
+    s.slot[slot].touched_s = now
 
 
 @bare_kernel
 def _new_node(p, s, task, target, now):
     s.integer[I_FREE_NODES] -= 1
     node = s.free_node[s.integer[I_FREE_NODES]]
-    s.node_task[node] = task
-    s.node_target[node] = target
-    s.node_entered_s[node] = now
-    s.node_child[node] = -1
-    s.node_next[node] = -1
+    s.node[node].task = task
+    s.node[node].target = target
+    s.node[node].entered_s = now
+    s.node[node].child = -1
+    s.node[node].next = -1
     s.integer[I_FLOWS] += 1
     return node
 
@@ -417,13 +442,13 @@ def _room(p, s, task, network_links, shift):
     for h in range(p.route_ptr[route], last):
         link = p.route_link[h]
         # A link that the route crosses twice may need two places.
-        if s.members[link] + 2 > s.member_room[link]:
+        if s.link[link].members + 2 > s.member_room[link]:
             room = max(4, 2 * s.member_room[link])
             if s.integer[I_POOL] + room > s.pool.size:
                 return MORE_POOL
             base = s.integer[I_POOL]
             old = s.member_base[link]
-            for k in range(s.members[link]):
+            for k in range(s.link[link].members):
                 s.pool[base + k] = s.pool[old + k]
             s.member_base[link] = base
             s.member_room[link] = room
@@ -436,29 +461,29 @@ def _room(p, s, task, network_links, shift):
 @bare_kernel
 def _touch(s, link):
     """First time in this batch that the sweep meets the link."""
-    s.mark[link] = s.integer[I_STAMP]
-    s.fixed[link] = s.used[link]
-    s.play_weight[link] = 0.0
-    s.play_count[link] = 0
-    s.top[link] = np.inf
+    s.link[link].mark = s.integer[I_STAMP]
+    s.link[link].fixed = s.link[link].used
+    s.link[link].play_weight = 0.0
+    s.link[link].play_count = 0
+    s.link[link].top = np.inf
     s.touched[s.integer[I_TOUCHED]] = link
     s.integer[I_TOUCHED] += 1
-    if s.holds[link] > 0:
+    if s.link[link].holds > 0:
         s.integer[I_OLD] = _push_level(s.old_key, s.old_link, s.integer[I_OLD], s.level[link], link)
 
 
 @bare_kernel
 def _soil(s, link):
     """The key of the link may have fallen: look at it before the next pop."""
-    if s.is_dirty[link] == 0:
-        s.is_dirty[link] = 1
+    if s.link[link].is_dirty == 0:
+        s.link[link].is_dirty = 1
         s.dirty[s.integer[I_DIRTY]] = link
         s.integer[I_DIRTY] += 1
 
 
 @bare_kernel
 def _key(s, link):
-    return max(s.capacity[link] - s.fixed[link], 0.0) / s.play_weight[link]
+    return max(s.link[link].capacity - s.link[link].fixed, 0.0) / s.link[link].play_weight
 
 
 @bare_kernel
@@ -467,20 +492,20 @@ def _into_play(s, slot, shift):
     s.play[s.integer[I_PLAY]] = slot
     s.integer[I_PLAY] += 1
     s.integer[I_OPEN] += 1
-    rate = s.rate[slot]
-    weight = s.flow_weight[slot]
+    rate = s.slot[slot].rate
+    weight = s.slot[slot].flow_weight
     base = slot << shift
     for h in range(base, base + s.hops[slot]):
-        link = s.hop_link[h]
-        if s.mark[link] != s.integer[I_STAMP]:
+        link = s.hop[h].link
+        if s.link[link].mark != s.integer[I_STAMP]:
             _touch(s, link)
         use = s.hop_use[h]
-        s.fixed[link] -= use * rate
-        s.play_weight[link] += use * weight
-        s.play_count[link] += 1
-        if s.play_count[link] == s.members[link]:
+        s.link[link].fixed -= use * rate
+        s.link[link].play_weight += use * weight
+        s.link[link].play_count += 1
+        if s.link[link].play_count == s.link[link].members:
             # Nothing fixed is left: without this a dark link (capacity 0) would hand out the rounding error of the sum.
-            s.fixed[link] = 0.0
+            s.link[link].fixed = 0.0
         _soil(s, link)
 
 
@@ -488,18 +513,18 @@ def _into_play(s, slot, shift):
 def _join(p, s, slot, task, weight, now, shift):
     """Add a transfer to the slot of its route."""
     _serve(s, slot, now)
-    node = _new_node(p, s, task, s.served[slot] + p.amount[task], now)
-    s.first[slot] = _merge(s, s.first[slot], node)
-    s.flows[slot] += 1
+    node = _new_node(p, s, task, s.slot[slot].served + p.amount[task], now)
+    s.slot[slot].first = _merge(s, s.slot[slot].first, node)
+    s.slot[slot].flows += 1
     s.changed[slot] = 1
-    s.flow_weight[slot] = weight * s.flows[slot]
+    s.slot[slot].flow_weight = weight * s.slot[slot].flows
     if s.status[slot] == 0:
         _into_play(s, slot, shift)
         return
     base = slot << shift
     for h in range(base, base + s.hops[slot]):
-        link = s.hop_link[h]
-        s.play_weight[link] += s.hop_use[h] * weight
+        link = s.hop[h].link
+        s.link[link].play_weight += s.hop_use[h] * weight
         _soil(s, link)
 
 
@@ -508,8 +533,8 @@ def _alone(s, slot, shift):
     """Has the flow all its links for itself, and has nothing happened on them in this batch?"""
     base = slot << shift
     for h in range(base, base + s.hops[slot]):
-        link = s.hop_link[h]
-        if s.members[link] != 1 or s.mark[link] == s.integer[I_STAMP]:
+        link = s.hop[h].link
+        if s.link[link].members != 1 or s.link[link].mark == s.integer[I_STAMP]:
             return False
     return True
 
@@ -526,38 +551,38 @@ def _enter(p, s, task, now, network_links, shift):
     slot = s.free[s.integer[I_FREE]]
     if p.share_slots == 1:
         s.slot_of_route[route] = slot
-    s.first[slot] = _new_node(p, s, task, p.amount[task], now)
-    s.flows[slot] = 1
-    s.share[slot] = 0.0
-    s.served[slot] = 0.0
+    s.slot[slot].first = _new_node(p, s, task, p.amount[task], now)
+    s.slot[slot].flows = 1
+    s.slot[slot].share = 0.0
+    s.slot[slot].served = 0.0
     s.changed[slot] = 1
-    s.rate[slot] = 0.0
-    s.touched_s[slot] = now
+    s.slot[slot].rate = 0.0
+    s.slot[slot].touched_s = now
     s.finish_s[slot] = np.inf
-    s.flow_weight[slot] = weight
-    s.bottleneck[slot] = -1
+    s.slot[slot].flow_weight = weight
+    s.slot[slot].bottleneck = -1
     base = slot << shift
     n = 0
     for h in range(p.route_ptr[route], p.route_ptr[route + 1]):
-        s.hop_link[base + n] = p.route_link[h]
+        s.hop[base + n].link = p.route_link[h]
         s.hop_use[base + n] = p.route_use[h] if p.route_use.size > 1 else p.route_use[0]
         n += 1
     if p.rate_cap.size > 0 and p.rate_cap[task] < np.inf:
         link = network_links + slot
-        s.capacity[link] = p.rate_cap[task]
+        s.link[link].capacity = p.rate_cap[task]
         if s.member_room[link] == 0:
             s.member_base[link] = s.integer[I_POOL]
             s.member_room[link] = 4
             s.integer[I_POOL] += 4
-        s.hop_link[base + n] = link
+        s.hop[base + n].link = link
         s.hop_use[base + n] = 1.0
         n += 1
     s.hops[slot] = n
     for h in range(base, base + n):
-        link = s.hop_link[h]
-        s.hop_at[h] = s.members[link]
-        s.pool[s.member_base[link] + s.members[link]] = h
-        s.members[link] += 1
+        link = s.hop[h].link
+        s.hop[h].at = s.link[link].members
+        s.pool[s.member_base[link] + s.link[link].members] = h
+        s.link[link].members += 1
     at = s.integer[I_ACTIVE]
     s.heap[at] = slot
     s.heap_at[slot] = at
@@ -565,26 +590,26 @@ def _enter(p, s, task, now, network_links, shift):
     if p.full == 0 and _alone(s, slot, shift):
         level = np.inf
         for h in range(base, base + n):
-            link = s.hop_link[h]
-            if s.capacity[link] < level * s.hop_use[h] * weight:
-                level = s.capacity[link] / (s.hop_use[h] * weight)
-                s.bottleneck[slot] = link
+            link = s.hop[h].link
+            if s.link[link].capacity < level * s.hop_use[h] * weight:
+                level = s.link[link].capacity / (s.hop_use[h] * weight)
+                s.slot[slot].bottleneck = link
         if level > 0.0:
-            held = s.bottleneck[slot]
+            held = s.slot[slot].bottleneck
             rate = level * weight
-            s.holds[held] = 1
+            s.link[held].holds = 1
             s.level[held] = level
-            s.rate[slot] = rate
-            s.share[slot] = rate
+            s.slot[slot].rate = rate
+            s.slot[slot].share = rate
             s.changed[slot] = 0
             for h in range(base, base + n):
-                s.binned_s[s.hop_link[h]] = now
-                s.used[s.hop_link[h]] = s.hop_use[h] * rate
+                s.binned_s[s.hop[h].link] = now
+                s.link[s.hop[h].link].used = s.hop_use[h] * rate
             s.finish_s[slot] = now + p.amount[task] / rate
             s.integer[I_ALONE] += 1
-            _up(s.heap, s.heap_at, s.finish_s, at)
+            _up(s, at)
             return
-        s.bottleneck[slot] = -1
+        s.slot[slot].bottleneck = -1
     _into_play(s, slot, shift)
 
 
@@ -593,31 +618,31 @@ def _leave(s, slot, now, shift):
     """Take a finished flow off its links."""
     s.free[s.integer[I_FREE]] = slot
     s.integer[I_FREE] += 1
-    held = s.bottleneck[slot]
+    held = s.slot[slot].bottleneck
     if held >= 0:
-        s.holds[held] -= 1
+        s.link[held].holds -= 1
     base = slot << shift
     if _alone(s, slot, shift):
         for h in range(base, base + s.hops[slot]):
-            link = s.hop_link[h]
+            link = s.hop[h].link
             _count(s, link, now)
-            s.members[link] = 0
-            s.used[link] = 0.0
+            s.link[link].members = 0
+            s.link[link].used = 0.0
         return
-    rate = s.rate[slot]
+    rate = s.slot[slot].rate
     for h in range(base, base + s.hops[slot]):
-        link = s.hop_link[h]
-        s.members[link] -= 1
-        last = s.pool[s.member_base[link] + s.members[link]]
-        s.pool[s.member_base[link] + s.hop_at[h]] = last
-        s.hop_at[last] = s.hop_at[h]
-        if s.mark[link] != s.integer[I_STAMP]:
+        link = s.hop[h].link
+        s.link[link].members -= 1
+        last = s.pool[s.member_base[link] + s.link[link].members]
+        s.pool[s.member_base[link] + s.hop[h].at] = last
+        s.hop[last].at = s.hop[h].at
+        if s.link[link].mark != s.integer[I_STAMP]:
             _touch(s, link)
-        if s.play_count[link] == s.members[link]:
-            s.fixed[link] = 0.0
+        if s.link[link].play_count == s.link[link].members:
+            s.link[link].fixed = 0.0
         else:
-            s.fixed[link] -= s.hop_use[h] * rate
-        if s.play_count[link] > 0:
+            s.link[link].fixed -= s.hop_use[h] * rate
+        if s.link[link].play_count > 0:
             _soil(s, link)
 
 
@@ -630,70 +655,70 @@ def _sweep(s, shift):
                 return MORE_LEVELS
             for i in range(s.integer[I_DIRTY]):
                 link = s.dirty[i]
-                s.is_dirty[link] = 0
-                if s.play_count[link] > 0:
+                s.link[link].is_dirty = 0
+                if s.link[link].play_count > 0:
                     key = _key(s, link)
-                    if key < s.top[link]:
-                        s.top[link] = key
+                    if key < s.link[link].top:
+                        s.link[link].top = key
                         s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], key, link)
             s.integer[I_DIRTY] = 0
         if s.integer[I_OPEN] == 0 and s.integer[I_LEVELS] > 0:
             # No flow waits for its rate, so no key counts.
             for i in range(s.integer[I_LEVELS]):
-                s.top[s.level_link[i]] = np.inf
+                s.link[s.level_link[i]].top = np.inf
             s.integer[I_LEVELS] = 0
         if s.integer[I_LEVELS] > 0 and (s.integer[I_OLD] == 0 or s.level_key[0] <= s.old_key[0]):
             level = s.level_key[0]
             link = s.level_link[0]
-            if level != s.top[link] or s.play_count[link] == 0:
-                if level == s.top[link]:
-                    s.top[link] = np.inf
+            if level != s.link[link].top or s.link[link].play_count == 0:
+                if level == s.link[link].top:
+                    s.link[link].top = np.inf
                 s.integer[I_LEVELS] = _pop_level(s.level_key, s.level_link, s.integer[I_LEVELS])
                 continue
             key = _key(s, link)
             if key > level * (1.0 + 1e-12) + 1e-300:
-                s.top[link] = key
+                s.link[link].top = key
                 _sink_level(s.level_key, s.level_link, s.integer[I_LEVELS], key, link)
                 continue
             level = key
             s.integer[I_LEVELS] = _pop_level(s.level_key, s.level_link, s.integer[I_LEVELS])
-            s.top[link] = np.inf
+            s.link[link].top = np.inf
             before = s.integer[I_PLAY]
             base = s.member_base[link]
             above = level * (1.0 + 1e-11)
-            for q in range(s.members[link]):
+            for q in range(s.link[link].members):
                 slot = s.pool[base + q] >> shift
-                if s.status[slot] == 0 and s.rate[slot] > above * s.flow_weight[slot]:
+                if s.status[slot] == 0 and s.slot[slot].rate > above * s.slot[slot].flow_weight:
                     _into_play(s, slot, shift)
             if s.integer[I_PLAY] == before:
-                for q in range(s.members[link]):
+                for q in range(s.link[link].members):
                     slot = s.pool[base + q] >> shift
                     if s.status[slot] == 1:
                         s.status[slot] = 2
                         s.integer[I_OPEN] -= 1
-                        weight = s.flow_weight[slot]
+                        weight = s.slot[slot].flow_weight
                         rate = level * weight
-                        s.new_rate[slot] = rate
-                        s.new_bottleneck[slot] = link
+                        s.slot[slot].new_rate = rate
+                        s.slot[slot].new_bottleneck = link
                         first = slot << shift
                         for h in range(first, first + s.hops[slot]):
-                            other = s.hop_link[h]
+                            other = s.hop[h].link
                             use = s.hop_use[h]
-                            s.fixed[other] += use * rate
-                            s.play_weight[other] -= use * weight
-                            s.play_count[other] -= 1
-                            if s.play_count[other] == 0:
-                                s.play_weight[other] = 0.0
+                            s.link[other].fixed += use * rate
+                            s.link[other].play_weight -= use * weight
+                            s.link[other].play_count -= 1
+                            if s.link[other].play_count == 0:
+                                s.link[other].play_weight = 0.0
         elif s.integer[I_OLD] > 0:
             level = s.old_key[0]
             link = s.old_link[0]
             s.integer[I_OLD] = _pop_level(s.old_key, s.old_link, s.integer[I_OLD])
-            if s.capacity[link] - s.fixed[link] - s.play_weight[link] * level <= s.capacity[link] * 1e-10:
+            if s.link[link].capacity - s.link[link].fixed - s.link[link].play_weight * level <= s.link[link].capacity * 1e-10:
                 continue
             base = s.member_base[link]
-            for q in range(s.members[link]):
+            for q in range(s.link[link].members):
                 slot = s.pool[base + q] >> shift
-                if s.status[slot] == 0 and s.bottleneck[slot] == link:
+                if s.status[slot] == 0 and s.slot[slot].bottleneck == link:
                     _into_play(s, slot, shift)
         else:
             return DONE
@@ -709,52 +734,52 @@ def _apply(s, now, shift):
     for i in range(n):
         slot = s.play[i]
         s.status[slot] = 0
-        if s.bottleneck[slot] >= 0:
-            s.holds[s.bottleneck[slot]] -= 1
+        if s.slot[slot].bottleneck >= 0:
+            s.link[s.slot[slot].bottleneck].holds -= 1
     for i in range(n):
         slot = s.play[i]
-        rate = s.new_rate[slot]
-        old = s.rate[slot]
-        link = s.new_bottleneck[slot]
-        s.bottleneck[slot] = link
-        s.holds[link] += 1
-        s.level[link] = rate / s.flow_weight[slot]
+        rate = s.slot[slot].new_rate
+        old = s.slot[slot].rate
+        link = s.slot[slot].new_bottleneck
+        s.slot[slot].bottleneck = link
+        s.link[link].holds += 1
+        s.level[link] = rate / s.slot[slot].flow_weight
         if s.changed[slot] == 0 and abs(rate - old) <= 1e-13 * rate and old > 0.0:
             continue
         s.integer[I_CHANGED] += 1
         _serve(s, slot, now)
-        s.share[slot] = rate / s.flows[slot]
+        s.slot[slot].share = rate / s.slot[slot].flows
         s.changed[slot] = 0
-        left = s.node_target[s.first[slot]] - s.served[slot]
-        s.rate[slot] = rate
+        left = s.node[s.slot[slot].first].target - s.slot[slot].served
+        s.slot[slot].rate = rate
         was = s.finish_s[slot]
         if left <= 0.0:
             s.finish_s[slot] = now
         elif rate > 0.0:
-            s.finish_s[slot] = now + left / s.share[slot]
+            s.finish_s[slot] = now + left / s.slot[slot].share
         else:
             s.finish_s[slot] = np.inf
         if s.finish_s[slot] < was:
-            _up(s.heap, s.heap_at, s.finish_s, s.heap_at[slot])
+            _up(s, s.heap_at[slot])
         else:
-            _down(s.heap, s.heap_at, s.finish_s, s.integer[I_ACTIVE], s.heap_at[slot])
+            _down(s, s.heap_at[slot])
     s.integer[I_PLAY] = 0
     for i in range(s.integer[I_TOUCHED]):
         link = s.touched[i]
         _count(s, link, now)
-        s.used[link] = s.fixed[link]
+        s.link[link].used = s.link[link].fixed
         s.updates[link] += 1
-        if s.members[link] == 0 or s.capacity[link] == 0.0:
-            s.used[link] = 0.0
-        elif s.updates[link] >= 64 + 4 * s.members[link]:
+        if s.link[link].members == 0 or s.link[link].capacity == 0.0:
+            s.link[link].used = 0.0
+        elif s.updates[link] >= 64 + 4 * s.link[link].members:
             # Running sums drift by rounding (1e-11 after 1e4 updates, measured): sum afresh now and then.
             s.updates[link] = 0
             total = 0.0
             base = s.member_base[link]
-            for q in range(s.members[link]):
+            for q in range(s.link[link].members):
                 hop = s.pool[base + q]
-                total += s.hop_use[hop] * s.rate[hop >> shift]
-            s.used[link] = total
+                total += s.hop_use[hop] * s.slot[hop >> shift].rate
+            s.link[link].used = total
     s.integer[I_TOUCHED] = 0
 
 
@@ -900,58 +925,58 @@ def advance(p, s, network_links, shift, max_events):
             near = now + 4.0 * ULP * now
             while integer[I_ACTIVE] > 0:
                 slot = s.heap[0]
-                slack = 1e-12 * (now - s.node_entered_s[s.first[slot]])
+                slack = 1e-12 * (now - s.node[s.slot[slot].first].entered_s)
                 if s.finish_s[slot] > max(near, now + slack):
                     break
                 if integer[I_TIMERS] + 2 + integer[I_FLOWS] > s.timer_s.size:
                     return MORE_TIMERS
                 _serve(s, slot, now)
-                share = s.share[slot]
-                weight = s.flow_weight[slot] / s.flows[slot]
-                done = s.first[slot]
+                share = s.slot[slot].share
+                weight = s.slot[slot].flow_weight / s.slot[slot].flows
+                done = s.slot[slot].first
                 rest = _without_first(s, done)
-                s.flows[slot] -= 1
+                s.slot[slot].flows -= 1
                 # Others of the slot that drain now: equal sizes, or equal but for rounding.
                 while rest >= 0:
-                    left = s.node_target[rest] - s.served[slot]
-                    slack = 1e-12 * (now - s.node_entered_s[rest])
+                    left = s.node[rest].target - s.slot[slot].served
+                    slack = 1e-12 * (now - s.node[rest].entered_s)
                     if left > 0.0 and now + left / share > max(near, now + slack):
                         break
                     following = _without_first(s, rest)
-                    s.node_next[rest] = done
+                    s.node[rest].next = done
                     done = rest
-                    s.flows[slot] -= 1
+                    s.slot[slot].flows -= 1
                     rest = following
-                if s.flows[slot] == 0:
+                if s.slot[slot].flows == 0:
                     integer[I_ACTIVE] -= 1
                     last = s.heap[integer[I_ACTIVE]]
                     if integer[I_ACTIVE] > 0:
                         s.heap[0] = last
                         s.heap_at[last] = 0
-                        _down(s.heap, s.heap_at, s.finish_s, integer[I_ACTIVE], 0)
+                        _down(s, 0)
                     if p.share_slots == 1:
-                        s.slot_of_route[p.route[s.node_task[done]]] = -1
+                        s.slot_of_route[p.route[s.node[done].task]] = -1
                     _leave(s, slot, now, shift)
                 else:
-                    if s.flows[slot] == 1:
+                    if s.slot[slot].flows == 1:
                         # One is left: count its service from here, so that a long-lived slot does not lose digits.
-                        s.node_target[rest] -= s.served[slot]
-                        s.served[slot] = 0.0
-                    s.first[slot] = rest
+                        s.node[rest].target -= s.slot[slot].served
+                        s.slot[slot].served = 0.0
+                    s.slot[slot].first = rest
                     s.changed[slot] = 1
-                    s.flow_weight[slot] = weight * s.flows[slot]
+                    s.slot[slot].flow_weight = weight * s.slot[slot].flows
                     s.finish_s[slot] = np.inf
-                    _down(s.heap, s.heap_at, s.finish_s, integer[I_ACTIVE], 0)
+                    _down(s, 0)
                     if s.status[slot] == 0:
                         _into_play(s, slot, shift)
                 while done >= 0:
                     node = done
-                    done = s.node_next[node]
+                    done = s.node[node].next
                     s.free_node[integer[I_FREE_NODES]] = node
                     integer[I_FREE_NODES] += 1
                     integer[I_FLOWS] -= 1
                     integer[I_FINISHED_FLOWS] += 1
-                    _drained(p, s, s.node_task[node], now)
+                    _drained(p, s, s.node[node].task, now)
             while integer[I_TIMERS] > 0 and s.timer_s[0] <= near:
                 what = s.timer[0] & 3
                 task = s.timer[0] >> 2
@@ -979,12 +1004,12 @@ def advance(p, s, network_links, shift, max_events):
                 link = p.change_link[integer[I_CHANGE]]
                 # All flows on the link come into play: at level 0 nothing has been swept yet, so that is always allowed.
                 base = s.member_base[link]
-                for q in range(s.members[link]):
+                for q in range(s.link[link].members):
                     slot = s.pool[base + q] >> shift
                     if s.status[slot] == 0:
                         _into_play(s, slot, shift)
-                s.capacity[link] = p.change_capacity[integer[I_CHANGE]]
-                if s.mark[link] == integer[I_STAMP] and s.play_count[link] > 0:
+                s.link[link].capacity = p.change_capacity[integer[I_CHANGE]]
+                if s.link[link].mark == integer[I_STAMP] and s.link[link].play_count > 0:
                     _soil(s, link)
                 integer[I_CHANGE] += 1
             integer[I_PENDING] = 1
@@ -1012,8 +1037,8 @@ def advance(p, s, network_links, shift, max_events):
 @bare_kernel
 def settle_counts(s, now):
     """Count the bytes of all links until now (for a partial or final result)."""
-    for link in range(s.used.size):
-        if s.used[link] > 0.0:
+    for link in range(s.link.size):
+        if s.link[link].used > 0.0:
             _count(s, link, now)
 
 
@@ -1056,27 +1081,27 @@ def certify(s, shift, use, top, rtol):
     for i in range(n):
         base = s.heap[i] << shift
         for h in range(base, base + s.hops[s.heap[i]]):
-            use[s.hop_link[h]] = 0.0
-            top[s.hop_link[h]] = 0.0
+            use[s.hop[h].link] = 0.0
+            top[s.hop[h].link] = 0.0
     for i in range(n):
         slot = s.heap[i]
         base = slot << shift
         for h in range(base, base + s.hops[slot]):
-            link = s.hop_link[h]
-            use[link] += s.hop_use[h] * s.rate[slot]
-            top[link] = max(top[link], s.rate[slot] / s.flow_weight[slot])
+            link = s.hop[h].link
+            use[link] += s.hop_use[h] * s.slot[slot].rate
+            top[link] = max(top[link], s.slot[slot].rate / s.slot[slot].flow_weight)
     for i in range(n):
         slot = s.heap[i]
         base = slot << shift
         held = False
         for h in range(base, base + s.hops[slot]):
-            link = s.hop_link[h]
-            if use[link] > s.capacity[link] * (1.0 + rtol):
-                return s.node_task[s.first[slot]]
-            if use[link] >= s.capacity[link] * (1.0 - rtol) and s.rate[slot] / s.flow_weight[slot] >= top[link] * (
+            link = s.hop[h].link
+            if use[link] > s.link[link].capacity * (1.0 + rtol):
+                return s.node[s.slot[slot].first].task
+            if use[link] >= s.link[link].capacity * (1.0 - rtol) and s.slot[slot].rate / s.slot[slot].flow_weight >= top[link] * (
                 1.0 - rtol
             ):
                 held = True
         if not held:
-            return s.node_task[s.first[slot]]
+            return s.node[s.slot[slot].first].task
     return -1
