@@ -104,6 +104,8 @@ class Problem(NamedTuple):
     head: int  # 1: latency before the transfer, 0: after the drain
     full: int  # 1: put all active flows into play at each batch (the slow check of the sweep)
     local_rate: float  # bytes/s of transfers that stay on their host
+    unit: int  # 1: each hop consumes 1 per unit of rate
+    count: int  # 1: count bytes per link while they flow
     share_slots: int  # 1: transfers of one route share a slot
 
 
@@ -120,8 +122,10 @@ LINK = np.dtype(
         ("play_count", "i4"),
         ("members", "i4"),
         ("holds", "i4"),  # number of flows it is the bottleneck of
-        ("is_dirty", "i4"),
-    ]
+        ("is_dirty", "u1"),
+        ("updates", "u2"),  # since ``used`` was last summed afresh
+    ],
+    align=True,
 )
 SLOT = np.dtype(
     [
@@ -173,18 +177,18 @@ class State(NamedTuple):
     status: np.ndarray  # uint8 (s,) 0 fixed, 1 in play, 2 frozen
     changed: np.ndarray  # uint8 (s,) 1: transfers joined or left since its finish time was set
     finish_s: np.ndarray  # float64 (s,) when the first of its transfers drains
+    due_s: np.ndarray  # float64 (s,) key in the finish heap: finish_s or earlier
     heap_at: np.ndarray  # int32 (s,) place in the finish heap
     hops: np.ndarray  # int32 (s,)
     hop: np.ndarray  # HOP (s << shift,)
     hop_use: np.ndarray  # float64 (s << shift,) consumption per unit of rate
     play: np.ndarray  # int32 (s,) flows that came into play
-    heap: np.ndarray  # int32 (s,) indexed heap on finish_s
+    heap: np.ndarray  # int32 (s,) indexed heap on due_s
     free: np.ndarray  # int32 (s,)
     link: np.ndarray  # LINK (l,) the network's links, then one private link per slot when flows have rate caps
     level: np.ndarray  # float64 (l,) of the flows it is the bottleneck of
     member_base: np.ndarray  # int64 (l,)
     member_room: np.ndarray  # int32 (l,)
-    updates: np.ndarray  # int32 (l,) since ``used`` was last summed afresh
     binned_s: np.ndarray  # float64 (l,) bytes are counted up to here
     link_bytes: np.ndarray  # float64 (l,)
     touched: np.ndarray  # int32 (l,)
@@ -209,7 +213,7 @@ def _push_timer(key, value, n, k, v):
     i = n
     while i > 0:
         p = (i - 1) >> 1
-        if key[p] < k or (key[p] == k and value[p] <= v):
+        if key[p] <= k:
             break
         key[i] = key[p]
         value[i] = value[p]
@@ -229,9 +233,9 @@ def _pop_timer(key, value, n):
         c = 2 * i + 1
         if c >= n:
             break
-        if c + 1 < n and (key[c + 1] < key[c] or (key[c + 1] == key[c] and value[c + 1] < value[c])):
-            c += 1
-        if key[c] > k or (key[c] == k and value[c] >= v):
+        if c + 1 < n:
+            c += int(key[c + 1] < key[c])
+        if key[c] >= k:
             break
         key[i] = key[c]
         value[i] = value[c]
@@ -264,8 +268,9 @@ def _sink_level(key, value, n, k, v):
         c = 2 * i + 1
         if c >= n:
             break
-        if c + 1 < n and key[c + 1] < key[c]:
-            c += 1
+        if c + 1 < n:
+            # No branch: which child is smaller cannot be predicted.
+            c += int(key[c + 1] < key[c])
         if key[c] >= k:
             break
         key[i] = key[c]
@@ -287,11 +292,11 @@ def _pop_level(key, value, n):
 def _up(s, i):
     """Move entry i of the finish heap up to its place."""
     v = s.heap[i]
-    k = s.finish_s[v]
+    k = s.due_s[v]
     while i > 0:
         p = (i - 1) >> 1
         u = s.heap[p]
-        if s.finish_s[u] <= k:
+        if s.due_s[u] <= k:
             break
         s.heap[i] = u
         s.heap_at[u] = i
@@ -305,21 +310,33 @@ def _down(s, i):
     """Move entry i of the finish heap down to its place."""
     n = s.integer[I_ACTIVE]
     v = s.heap[i]
-    k = s.finish_s[v]
+    k = s.due_s[v]
     while True:
         c = 2 * i + 1
         if c >= n:
             break
-        if c + 1 < n and s.finish_s[s.heap[c + 1]] < s.finish_s[s.heap[c]]:
-            c += 1
+        if c + 1 < n:
+            c += int(s.due_s[s.heap[c + 1]] < s.due_s[s.heap[c]])
         u = s.heap[c]
-        if s.finish_s[u] >= k:
+        if s.due_s[u] >= k:
             break
         s.heap[i] = u
         s.heap_at[u] = i
         i = c
     s.heap[i] = v
     s.heap_at[v] = i
+
+
+@bare_kernel
+def _next_finish(s):
+    """Time of the next drain. Flows that finish later than they were to when last placed are placed anew only here."""
+    while s.integer[I_ACTIVE] > 0:
+        slot = s.heap[0]
+        if s.due_s[slot] >= s.finish_s[slot]:
+            return s.finish_s[slot]
+        s.due_s[slot] = s.finish_s[slot]
+        _down(s, 0)
+    return np.inf
 
 
 # ---------------------------------------------------------------- bytes per link
@@ -487,7 +504,7 @@ def _key(s, link):
 
 
 @bare_kernel
-def _into_play(s, slot, shift):
+def _into_play(p, s, slot, shift):
     s.status[slot] = 1
     s.play[s.integer[I_PLAY]] = slot
     s.integer[I_PLAY] += 1
@@ -499,7 +516,7 @@ def _into_play(s, slot, shift):
         link = s.hop[h].link
         if s.link[link].mark != s.integer[I_STAMP]:
             _touch(s, link)
-        use = s.hop_use[h]
+        use = 1.0 if p.unit == 1 else s.hop_use[h]
         s.link[link].fixed -= use * rate
         s.link[link].play_weight += use * weight
         s.link[link].play_count += 1
@@ -519,7 +536,7 @@ def _join(p, s, slot, task, weight, now, shift):
     s.changed[slot] = 1
     s.slot[slot].flow_weight = weight * s.slot[slot].flows
     if s.status[slot] == 0:
-        _into_play(s, slot, shift)
+        _into_play(p, s, slot, shift)
         return
     base = slot << shift
     for h in range(base, base + s.hops[slot]):
@@ -529,7 +546,7 @@ def _join(p, s, slot, task, weight, now, shift):
 
 
 @bare_kernel
-def _alone(s, slot, shift):
+def _alone(p, s, slot, shift):
     """Has the flow all its links for itself, and has nothing happened on them in this batch?"""
     base = slot << shift
     for h in range(base, base + s.hops[slot]):
@@ -559,6 +576,7 @@ def _enter(p, s, task, now, network_links, shift):
     s.slot[slot].rate = 0.0
     s.slot[slot].touched_s = now
     s.finish_s[slot] = np.inf
+    s.due_s[slot] = np.inf
     s.slot[slot].flow_weight = weight
     s.slot[slot].bottleneck = -1
     base = slot << shift
@@ -587,7 +605,7 @@ def _enter(p, s, task, now, network_links, shift):
     s.heap[at] = slot
     s.heap_at[slot] = at
     s.integer[I_ACTIVE] += 1
-    if p.full == 0 and _alone(s, slot, shift):
+    if p.full == 0 and _alone(p, s, slot, shift):
         level = np.inf
         for h in range(base, base + n):
             link = s.hop[h].link
@@ -606,15 +624,16 @@ def _enter(p, s, task, now, network_links, shift):
                 s.binned_s[s.hop[h].link] = now
                 s.link[s.hop[h].link].used = s.hop_use[h] * rate
             s.finish_s[slot] = now + p.amount[task] / rate
+            s.due_s[slot] = s.finish_s[slot]
             s.integer[I_ALONE] += 1
             _up(s, at)
             return
         s.slot[slot].bottleneck = -1
-    _into_play(s, slot, shift)
+    _into_play(p, s, slot, shift)
 
 
 @bare_kernel
-def _leave(s, slot, now, shift):
+def _leave(p, s, slot, now, shift):
     """Take a finished flow off its links."""
     s.free[s.integer[I_FREE]] = slot
     s.integer[I_FREE] += 1
@@ -622,10 +641,11 @@ def _leave(s, slot, now, shift):
     if held >= 0:
         s.link[held].holds -= 1
     base = slot << shift
-    if _alone(s, slot, shift):
+    if _alone(p, s, slot, shift):
         for h in range(base, base + s.hops[slot]):
             link = s.hop[h].link
-            _count(s, link, now)
+            if p.count == 1:
+                _count(s, link, now)
             s.link[link].members = 0
             s.link[link].used = 0.0
         return
@@ -647,7 +667,7 @@ def _leave(s, slot, now, shift):
 
 
 @bare_kernel
-def _sweep(s, shift):
+def _sweep(p, s, shift):
     """Settle the new rates. Returns MORE_LEVELS before anything is lost when the heap of keys is full, else DONE."""
     while True:
         if s.integer[I_DIRTY] > 0:
@@ -657,8 +677,9 @@ def _sweep(s, shift):
                 link = s.dirty[i]
                 s.link[link].is_dirty = 0
                 if s.link[link].play_count > 0:
-                    key = _key(s, link)
-                    if key < s.link[link].top:
+                    left = max(s.link[link].capacity - s.link[link].fixed, 0.0)
+                    if left < s.link[link].top * s.link[link].play_weight:
+                        key = left / s.link[link].play_weight
                         s.link[link].top = key
                         s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], key, link)
             s.integer[I_DIRTY] = 0
@@ -689,7 +710,7 @@ def _sweep(s, shift):
             for q in range(s.link[link].members):
                 slot = s.pool[base + q] >> shift
                 if s.status[slot] == 0 and s.slot[slot].rate > above * s.slot[slot].flow_weight:
-                    _into_play(s, slot, shift)
+                    _into_play(p, s, slot, shift)
             if s.integer[I_PLAY] == before:
                 for q in range(s.link[link].members):
                     slot = s.pool[base + q] >> shift
@@ -703,7 +724,7 @@ def _sweep(s, shift):
                         first = slot << shift
                         for h in range(first, first + s.hops[slot]):
                             other = s.hop[h].link
-                            use = s.hop_use[h]
+                            use = 1.0 if p.unit == 1 else s.hop_use[h]
                             s.link[other].fixed += use * rate
                             s.link[other].play_weight -= use * weight
                             s.link[other].play_count -= 1
@@ -719,13 +740,13 @@ def _sweep(s, shift):
             for q in range(s.link[link].members):
                 slot = s.pool[base + q] >> shift
                 if s.status[slot] == 0 and s.slot[slot].bottleneck == link:
-                    _into_play(s, slot, shift)
+                    _into_play(p, s, slot, shift)
         else:
             return DONE
 
 
 @bare_kernel
-def _apply(s, now, shift):
+def _apply(p, s, now, shift):
     """Give the flows in play their new rates and finish times, and the links that were touched their new use."""
     n = s.integer[I_PLAY]
     if n > 0:
@@ -752,28 +773,27 @@ def _apply(s, now, shift):
         s.changed[slot] = 0
         left = s.node[s.slot[slot].first].target - s.slot[slot].served
         s.slot[slot].rate = rate
-        was = s.finish_s[slot]
         if left <= 0.0:
             s.finish_s[slot] = now
         elif rate > 0.0:
             s.finish_s[slot] = now + left / s.slot[slot].share
         else:
             s.finish_s[slot] = np.inf
-        if s.finish_s[slot] < was:
+        if s.finish_s[slot] < s.due_s[slot]:
+            s.due_s[slot] = s.finish_s[slot]
             _up(s, s.heap_at[slot])
-        else:
-            _down(s, s.heap_at[slot])
     s.integer[I_PLAY] = 0
     for i in range(s.integer[I_TOUCHED]):
         link = s.touched[i]
-        _count(s, link, now)
+        if p.count == 1:
+            _count(s, link, now)
         s.link[link].used = s.link[link].fixed
-        s.updates[link] += 1
+        s.link[link].updates += 1
         if s.link[link].members == 0 or s.link[link].capacity == 0.0:
             s.link[link].used = 0.0
-        elif s.updates[link] >= 64 + 4 * s.link[link].members:
+        elif s.link[link].updates >= min(64 + 4 * s.link[link].members, 60000):
             # Running sums drift by rounding (1e-11 after 1e4 updates, measured): sum afresh now and then.
-            s.updates[link] = 0
+            s.link[link].updates = 0
             total = 0.0
             base = s.member_base[link]
             for q in range(s.link[link].members):
@@ -909,7 +929,7 @@ def advance(p, s, network_links, shift, max_events):
             if handled >= max_events:
                 return BUDGET
             timer = s.timer_s[0] if integer[I_TIMERS] > 0 else np.inf
-            finish = s.finish_s[s.heap[0]] if integer[I_ACTIVE] > 0 else np.inf
+            finish = _next_finish(s)
             change = p.change_s[integer[I_CHANGE]] if integer[I_CHANGE] < p.change_s.size else np.inf
             # Nothing will happen by itself; a capacity change still to come may wake a flow that waits for a dark link.
             if timer == np.inf and finish == np.inf and (integer[I_ACTIVE] == 0 or change == np.inf):
@@ -923,7 +943,7 @@ def advance(p, s, network_links, shift, max_events):
         if integer[I_PENDING] == 2:
             # One batch: completions, then timers, then capacity changes, then ready tasks.
             near = now + 4.0 * ULP * now
-            while integer[I_ACTIVE] > 0:
+            while _next_finish(s) < np.inf:
                 slot = s.heap[0]
                 slack = 1e-12 * (now - s.node[s.slot[slot].first].entered_s)
                 if s.finish_s[slot] > max(near, now + slack):
@@ -956,7 +976,7 @@ def advance(p, s, network_links, shift, max_events):
                         _down(s, 0)
                     if p.share_slots == 1:
                         s.slot_of_route[p.route[s.node[done].task]] = -1
-                    _leave(s, slot, now, shift)
+                    _leave(p, s, slot, now, shift)
                 else:
                     if s.slot[slot].flows == 1:
                         # One is left: count its service from here, so that a long-lived slot does not lose digits.
@@ -966,9 +986,8 @@ def advance(p, s, network_links, shift, max_events):
                     s.changed[slot] = 1
                     s.slot[slot].flow_weight = weight * s.slot[slot].flows
                     s.finish_s[slot] = np.inf
-                    _down(s, 0)
                     if s.status[slot] == 0:
-                        _into_play(s, slot, shift)
+                        _into_play(p, s, slot, shift)
                 while done >= 0:
                     node = done
                     done = s.node[node].next
@@ -1007,7 +1026,7 @@ def advance(p, s, network_links, shift, max_events):
                 for q in range(s.link[link].members):
                     slot = s.pool[base + q] >> shift
                     if s.status[slot] == 0:
-                        _into_play(s, slot, shift)
+                        _into_play(p, s, slot, shift)
                 s.link[link].capacity = p.change_capacity[integer[I_CHANGE]]
                 if s.link[link].mark == integer[I_STAMP] and s.link[link].play_count > 0:
                     _soil(s, link)
@@ -1025,12 +1044,12 @@ def advance(p, s, network_links, shift, max_events):
             for i in range(integer[I_ACTIVE]):
                 slot = s.heap[i]
                 if s.status[slot] == 0:
-                    _into_play(s, slot, shift)
+                    _into_play(p, s, slot, shift)
         if integer[I_TOUCHED] > 0:
-            status = _sweep(s, shift)
+            status = _sweep(p, s, shift)
             if status != DONE:
                 return status
-            _apply(s, now, shift)
+            _apply(p, s, now, shift)
         integer[I_PENDING] = 0
 
 

@@ -101,6 +101,7 @@ def run_flows(
         capacity_bytes_per_s=capacity_bytes_per_s,
         weight=per_task(weight, 1.0),
         rate_cap_bytes_per_s=per_task(rate_cap_bytes_per_s, np.inf),
+        count_bytes=False,
     ).run()
     if result.status != "finished":
         stuck = np.flatnonzero(np.isnan(result.end_s[n:]))

@@ -116,6 +116,8 @@ class Simulation:
     changes : CapacityChanges, optional
     bins : int
         Number of time bins for bytes per link (an even number; 0: totals only). The width starts small and doubles as the run grows.
+    count_bytes : bool
+        Count the bytes of each link as they flow; without, ``link_bytes`` are 0.
     full_solve : bool
         Re-solve all flows at each event: the slow check of the incremental sweep.
     certify : bool
@@ -153,6 +155,7 @@ class Simulation:
         rate_cap_bytes_per_s: npt.ArrayLike | None = None,
         changes: CapacityChanges | None = None,
         bins: int = 0,
+        count_bytes: bool = True,
         full_solve: bool = False,
         certify: bool = False,
     ) -> None:
@@ -210,6 +213,8 @@ class Simulation:
             head=int(latency_mode == "head"),
             full=int(full_solve),
             local_rate=float(local_bytes_per_s),
+            unit=int(routes.use is None),
+            count=int(count_bytes or bins > 0),
             share_slots=int(weights.size == 1 and caps.size == 0),
         )
         self._caps = bool(caps.size)
@@ -249,6 +254,7 @@ class Simulation:
             status=np.zeros(slots, np.uint8),
             changed=np.zeros(slots, np.uint8),
             finish_s=np.full(slots, np.inf),
+            due_s=np.full(slots, np.inf),
             heap_at=np.zeros(slots, np.int32),
             hops=np.zeros(slots, np.int32),
             hop=_records(k.HOP, slots << self._shift),
@@ -257,7 +263,6 @@ class Simulation:
             level=np.zeros(rows),
             member_base=np.zeros(rows, np.int64),
             member_room=np.zeros(rows, np.int32),
-            updates=np.zeros(rows, np.int32),
             binned_s=np.zeros(rows),
             link_bytes=np.zeros(rows),
             play=np.empty(slots, np.int32),
@@ -293,7 +298,7 @@ class Simulation:
                 slot=_records(k.SLOT, size, s.slot),
                 hop=_records(k.HOP, size << self._shift, s.hop),
                 hop_use=_longer(s.hop_use, size << self._shift),
-                **_all_longer(s, size, "status", "changed", "finish_s", "heap_at", "hops", "play", "heap"),
+                **_all_longer(s, size, "status", "changed", "finish_s", "due_s", "heap_at", "hops", "play", "heap"),
                 # The free stack is empty now: it gets the new slots, lowest on top.
                 free=_new_on_stack(old, size),
             )
@@ -302,7 +307,7 @@ class Simulation:
                 rows = self._n_links + size
                 self._state = self._state._replace(
                     link=_records(k.LINK, rows, s.link),
-                    **_all_longer(s, rows, "level", "member_base", "member_room", "updates", "binned_s", "link_bytes"),
+                    **_all_longer(s, rows, "level", "member_base", "member_room", "binned_s", "link_bytes"),
                     **_all_longer(s, rows, "touched", "dirty", "old_key", "old_link"),
                 )
         elif status == k.MORE_NODES:
