@@ -86,6 +86,8 @@ def replay(
     changes: CapacityChanges | None = None,
     seed: int = 0,
     bins: int = DEFAULT_BINS,
+    level_tolerance: float = 0.0,
+    completion_window: float = 0.0,
     certify: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
@@ -122,6 +124,10 @@ def replay(
         For random placement and hashed routing.
     bins : int
         Time bins of the ``links`` table at most.
+    level_tolerance, completion_window : float
+        Bulk modes of the engine, as parts (0.01 is 1 %): rates follow only when a level moves by more than the tolerance, and
+        completions within that part of a flow's duration are handled together. 0 is exact; see `netsim.engine.Simulation` for
+        the bounds. The result says which were on.
     certify : bool
         Prove every allocation by the bottleneck certificate.
     progress : callable, optional
@@ -176,6 +182,8 @@ def replay(
         changes=changes,
         seed=seed,
         bins=bins,
+        level_tolerance=level_tolerance,
+        completion_window=completion_window,
         certify=certify,
         progress=progress,
     )
@@ -214,6 +222,8 @@ def simulate(
     changes: CapacityChanges | None = None,
     seed: int = 0,
     bins: int = DEFAULT_BINS,
+    level_tolerance: float = 0.0,
+    completion_window: float = 0.0,
     certify: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
@@ -241,6 +251,8 @@ def simulate(
         changes=changes,
         seed=seed,
         bins=bins,
+        level_tolerance=level_tolerance,
+        completion_window=completion_window,
         certify=certify,
         progress=progress,
     )
@@ -259,6 +271,7 @@ class _Run:
     engine: EngineResult
     latency_mode: str
     local_bytes_per_s: float
+    approximations: dict[str, float]
 
 
 def _run(
@@ -273,6 +286,8 @@ def _run(
     changes: CapacityChanges | None,
     seed: int,
     bins: int,
+    level_tolerance: float,
+    completion_window: float,
     certify: bool,
     progress: Callable[[Progress], None] | None,
 ) -> _Run:
@@ -288,6 +303,8 @@ def _run(
         local_bytes_per_s=local_bytes_per_s,
         changes=changes,
         bins=bins,
+        level_tolerance=level_tolerance,
+        completion_window=completion_window,
         certify=certify,
     ).run(progress=progress)
     engine = settle(
@@ -306,6 +323,11 @@ def _run(
         engine=engine,
         latency_mode=latency_mode,
         local_bytes_per_s=local_bytes_per_s,
+        approximations={
+            name: part
+            for name, part in (("level_tolerance", level_tolerance), ("completion_window", completion_window))
+            if part > 0
+        },
     )
 
 
@@ -353,8 +375,9 @@ def _provenance(run: _Run, *, seed: int) -> dict[str, Any]:
         "latency_mode": run.latency_mode,
         "local_bytes_per_s": _plain(run.local_bytes_per_s),
         "seed": seed,
-        "model": "flow level, exact max-min sharing; no packets, queues, losses or congestion control: "
-        "says nothing about tails, incast or messages far below 10 kB",
+        "approximations": run.approximations,
+        "model": f"flow level, {'approximate' if run.approximations else 'exact'} max-min sharing; "
+        "no packets, queues, losses or congestion control: says nothing about tails, incast or messages far below 10 kB",
     }
 
 

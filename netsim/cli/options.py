@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from netsim.core.errors import InputError
-from netsim.core.units import parse_bytes, parse_rate, parse_time
+from netsim.core.units import parse_bytes, parse_part, parse_rate, parse_time
 
-__all__ = ["PATH", "RATE", "SIZE", "TEXT", "TIME", "key_values"]
+__all__ = ["PART", "PATH", "RATE", "SIZE", "TEXT", "TIME", "key_values"]
 
 
 class _Quantity(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -46,6 +46,7 @@ TEXT = _NotEmpty("text", "must be a name")
 PATH = _NotEmpty("path", "must be a path")
 SIZE = _Quantity("size", parse_bytes)
 RATE = _Quantity("rate", parse_rate)
+PART = _Quantity("part", parse_part)
 TIME = _Quantity("time", parse_time)
 
 

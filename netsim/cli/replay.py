@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import PATH, RATE, SIZE, TEXT, TIME, key_values
+from netsim.cli.options import PART, PATH, RATE, SIZE, TEXT, TIME, key_values
 from netsim.cli.output import count, show
 
 if TYPE_CHECKING:
@@ -67,6 +67,18 @@ NOTES_SHOWN = 6
 @click.option("--allow-incomplete", is_flag=True, help="Drop (and count) calls that some ranks lack.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--bins", type=int, default=200, show_default=True, help="Time bins of the links table.")
+@click.option(
+    "--level-tolerance",
+    type=PART,
+    default="0",
+    help="Bulk mode: let rates follow only when a level moves by more than this, e.g. 1%; default: exact.",
+)
+@click.option(
+    "--completion-window",
+    type=PART,
+    default="0",
+    help="Bulk mode: handle completions within this part of a flow's duration together, e.g. 1%; default: exact.",
+)
 @click.option("--certify", is_flag=True, help="Prove every allocation to be max-min fair (slower).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("-o", "--output", type=PATH, help="Write summary.json and the tables to this folder.")
@@ -205,11 +217,17 @@ def _model(
     size = protocol.eager_threshold_bytes
     eager = f"{size // 1024} KiB" if size % 1024 == 0 else f"{size} B"
     mode = "after the last byte" if options["latency_mode"] == "tail" else "before the first byte"
+    bulk = [
+        f"{name} {options[key]:.3g}"
+        for name, key in (("level tolerance", "level_tolerance"), ("completion window", "completion_window"))
+        if options[key] > 0
+    ]
     return [
         f"  {'model':<15} {routing} routing, {placement.name} placement ({count(placement.idle_hosts(network.n_hosts), 'idle host')}), "
         f"collectives as {named}",
         f"  {'':<15} messages eager up to {eager}, overheads {format_time(protocol.send_overhead_s)} to send and "
         f"{format_time(protocol.recv_overhead_s)} to receive, latency {mode}, seed {options['seed']}",
+        *([f"  {'':<15} approximate sharing: {', '.join(bulk)}"] if bulk else []),
     ]
 
 

@@ -11,7 +11,7 @@ import re
 
 from netsim.core.errors import InputError
 
-__all__ = ["format_bytes", "format_rate", "format_time", "parse_bytes", "parse_rate", "parse_time"]
+__all__ = ["format_bytes", "format_rate", "format_time", "parse_bytes", "parse_part", "parse_rate", "parse_time"]
 
 BITS_PER_BYTE = 8
 
@@ -129,6 +129,24 @@ def parse_time(value: str | float, *, subject: str = "time") -> float:
     if unit not in _TIME:
         raise InputError(subject, "unknown unit of time", got=repr(value), remedy="use ns, us, ms, s, min or h")
     return number / _TIME[unit]
+
+
+def parse_part(value: str | float, *, subject: str = "part") -> float:
+    """A part of 1 from text such as ``"1%"`` or ``"0.01"``; a float is one already.
+
+    >>> parse_part("1%"), parse_part("0.01"), parse_part(0.5)
+    (0.01, 0.01, 0.5)
+    """
+    if not isinstance(value, str):
+        return _checked(value, subject, "part")
+    percent = value.strip().endswith("%")
+    try:
+        number = float(value.strip().removesuffix("%"))
+    except ValueError:
+        raise InputError(
+            subject, "must be a part of 1 or per cent", got=repr(value), remedy="write '1%' or '0.01'"
+        ) from None
+    return _checked(number / 100 if percent else number, subject, "part")
 
 
 def _checked(value: float, subject: str, kind: str) -> float:

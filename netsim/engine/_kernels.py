@@ -104,8 +104,10 @@ class Problem(NamedTuple):
     head: int  # 1: latency before the transfer, 0: after the drain
     full: int  # 1: put all active flows into play at each batch (the slow check of the sweep)
     local_rate: float  # bytes/s of transfers that stay on their host
+    tolerance: float  # rates follow when a level moves by more than this part of it; 0: exact
+    window: float  # completions within this part of a flow's duration are one batch; 0: exact
     unit: int  # 1: each hop consumes 1 per unit of rate
-    count: int  # 1: count bytes per link while they flow
+    counting: int  # 1: count bytes per link while they flow
     share_slots: int  # 1: transfers of one route share a slot
 
 
@@ -644,7 +646,7 @@ def _leave(p, s, slot, now, shift):
     if _alone(p, s, slot, shift):
         for h in range(base, base + s.hops[slot]):
             link = s.hop[h].link
-            if p.count == 1:
+            if p.counting == 1:
                 _count(s, link, now)
             s.link[link].members = 0
             s.link[link].used = 0.0
@@ -706,7 +708,7 @@ def _sweep(p, s, shift):
             s.link[link].top = np.inf
             before = s.integer[I_PLAY]
             base = s.member_base[link]
-            above = level * (1.0 + 1e-11)
+            above = level * (1.0 + 1e-11 + p.tolerance)
             for q in range(s.link[link].members):
                 slot = s.pool[base + q] >> shift
                 if s.status[slot] == 0 and s.slot[slot].rate > above * s.slot[slot].flow_weight:
@@ -734,10 +736,9 @@ def _sweep(p, s, shift):
             level = s.old_key[0]
             link = s.old_link[0]
             s.integer[I_OLD] = _pop_level(s.old_key, s.old_link, s.integer[I_OLD])
-            if (
-                s.link[link].capacity - s.link[link].fixed - s.link[link].play_weight * level
-                <= s.link[link].capacity * 1e-10
-            ):
+            if s.link[link].capacity - s.link[link].fixed - s.link[link].play_weight * level <= s.link[
+                link
+            ].capacity * (1e-10 + p.tolerance):
                 continue
             base = s.member_base[link]
             for q in range(s.link[link].members):
@@ -788,7 +789,7 @@ def _apply(p, s, now, shift):
     s.integer[I_PLAY] = 0
     for i in range(s.integer[I_TOUCHED]):
         link = s.touched[i]
-        if p.count == 1:
+        if p.counting == 1:
             _count(s, link, now)
         s.link[link].used = s.link[link].fixed
         s.link[link].updates += 1
@@ -938,6 +939,10 @@ def advance(p, s, network_links, shift, max_events):
             if timer == np.inf and finish == np.inf and (integer[I_ACTIVE] == 0 or change == np.inf):
                 return DONE if integer[I_DONE] == n_tasks else STUCK
             now = max(now, min(timer, min(finish, change)))
+            if p.window > 0.0 and finish <= now:
+                # Wait for more flows that drain soon; until then the capacity of the first lies idle.
+                lasted = now - s.node[s.slot[s.heap[0]].first].entered_s
+                now = max(now, min(now + p.window * lasted, min(timer, change)))
             s.real[F_NOW] = now
             handled += 1
             integer[I_EVENTS] += 1
@@ -959,6 +964,9 @@ def advance(p, s, network_links, shift, max_events):
                 done = s.slot[slot].first
                 rest = _without_first(s, done)
                 s.slot[slot].flows -= 1
+                # When they drained is earlier than this batch with a completion window: each keeps its own moment.
+                s.node[done].entered_s = min(now, s.finish_s[slot]) if p.window > 0.0 else now
+                idle = share * (now - s.node[done].entered_s)
                 # Others of the slot that drain now: equal sizes, or equal but for rounding.
                 while rest >= 0:
                     left = s.node[rest].target - s.slot[slot].served
@@ -966,10 +974,15 @@ def advance(p, s, network_links, shift, max_events):
                     if left > 0.0 and now + left / share > max(near, now + slack):
                         break
                     following = _without_first(s, rest)
+                    s.node[rest].entered_s = min(now, now + left / share) if p.window > 0.0 else now
+                    idle += share * (now - s.node[rest].entered_s)
                     s.node[rest].next = done
                     done = rest
                     s.slot[slot].flows -= 1
                     rest = following
+                if idle > 0.0 and p.counting == 1:
+                    for h in range(slot << shift, (slot << shift) + s.hops[slot]):
+                        s.link_bytes[s.hop[h].link] -= s.hop_use[h] * idle
                 if s.slot[slot].flows == 0:
                     integer[I_ACTIVE] -= 1
                     last = s.heap[integer[I_ACTIVE]]
@@ -998,7 +1011,7 @@ def advance(p, s, network_links, shift, max_events):
                     integer[I_FREE_NODES] += 1
                     integer[I_FLOWS] -= 1
                     integer[I_FINISHED_FLOWS] += 1
-                    _drained(p, s, s.node[node].task, now)
+                    _drained(p, s, s.node[node].task, s.node[node].entered_s)
             while integer[I_TIMERS] > 0 and s.timer_s[0] <= near:
                 what = s.timer[0] & 3
                 task = s.timer[0] >> 2
@@ -1082,7 +1095,7 @@ def critical_chain(critical, last):
 
 
 @bare_kernel
-def certify(s, shift, use, top, rtol):
+def certify(s, shift, use, top, rtol, idle):
     """Prove the present allocation from scratch: nothing of the sweep's sums is used. O(incidences of active flows).
 
     Parameters
@@ -1093,6 +1106,9 @@ def certify(s, shift, use, top, rtol):
     use, top : float64 array, shape (l,)
         Scratch, one entry per link.
     rtol : float
+    idle : float
+        0: the certificate of max-min fairness. Above 0: only that no link is above its capacity and that each flow crosses a
+        link of which at most this part is idle.
 
     Returns
     -------
@@ -1120,9 +1136,9 @@ def certify(s, shift, use, top, rtol):
             link = s.hop[h].link
             if use[link] > s.link[link].capacity * (1.0 + rtol):
                 return s.node[s.slot[slot].first].task
-            if use[link] >= s.link[link].capacity * (1.0 - rtol) and s.slot[slot].rate / s.slot[
-                slot
-            ].flow_weight >= top[link] * (1.0 - rtol):
+            highest = top[link] if idle == 0.0 else 0.0
+            full = use[link] >= s.link[link].capacity * (1.0 - max(rtol, idle))
+            if full and s.slot[slot].rate / s.slot[slot].flow_weight >= highest * (1.0 - rtol):
                 held = True
         if not held:
             return s.node[s.slot[slot].first].task

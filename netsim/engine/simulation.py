@@ -23,6 +23,9 @@ __all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation"
 # above 10 s, while sums and differences stay finite (inf - inf would not).
 UNLIMITED = 1e30
 
+# Largest tolerance and window of the bulk modes: beyond, results say little.
+MOST_BULK = 0.25
+
 # Batches of events in the first call of the compiled loop, and how long a call may take.
 FIRST_BATCHES = 256
 CALL_S = 0.1
@@ -116,6 +119,15 @@ class Simulation:
     changes : CapacityChanges, optional
     bins : int
         Number of time bins for bytes per link (an even number; 0: totals only). The width starts small and doubles as the run grows.
+    level_tolerance : float
+        Bulk mode: flows may keep a rate up to this part above what a new bottleneck grants its others, and links may keep this
+        part of their capacity idle before the flows they hold rise. No link is above its capacity, and each flow crosses one of
+        which at most this part is idle (``certify`` proves both); which flow has how much of the rest is not bounded, only
+        measured: finish times on a loaded dragonfly were off by 0.1 % in the mean and 2 % at most with 0.01. 0 is exact.
+    completion_window : float
+        Bulk mode: completions are handled together until this part of the first one's duration has passed (not beyond the next
+        start or capacity change). Each keeps the moment at which it drained; what it releases, and the capacity it frees, waits for
+        the end of the window. 0 is exact.
     count_bytes : bool
         Count the bytes of each link as they flow; without, ``link_bytes`` are 0.
     full_solve : bool
@@ -155,6 +167,8 @@ class Simulation:
         rate_cap_bytes_per_s: npt.ArrayLike | None = None,
         changes: CapacityChanges | None = None,
         bins: int = 0,
+        level_tolerance: float = 0.0,
+        completion_window: float = 0.0,
         count_bytes: bool = True,
         full_solve: bool = False,
         certify: bool = False,
@@ -172,6 +186,9 @@ class Simulation:
             raise InputError("time bins", "must be an even number, 0 or more", got=bins)
         if not local_bytes_per_s > 0:
             raise InputError("local rate", "must be positive", got=local_bytes_per_s)
+        for name, part in (("level tolerance", level_tolerance), ("completion window", completion_window)):
+            if not 0 <= part <= MOST_BULK:
+                raise InputError(name, f"must be from 0 to {MOST_BULK}", got=part)
         check_routes(graph, routes, n_links)
         weights = per_task(weight, n, "weight") if weight is not None else np.ones(1)
         if not ((weights > 0) & np.isfinite(weights)).all():
@@ -213,8 +230,10 @@ class Simulation:
             head=int(latency_mode == "head"),
             full=int(full_solve),
             local_rate=float(local_bytes_per_s),
+            tolerance=float(level_tolerance),
+            window=float(completion_window),
             unit=int(routes.use is None),
-            count=int(count_bytes or bins > 0),
+            counting=int(count_bytes or bins > 0),
             share_slots=int(weights.size == 1 and caps.size == 0),
         )
         self._caps = bool(caps.size)
@@ -340,7 +359,7 @@ class Simulation:
 
     def _prove(self) -> None:
         rows = self._state.link.size
-        task = k.certify(self._state, self._shift, np.empty(rows), np.empty(rows), 1e-9)
+        task = k.certify(self._state, self._shift, np.empty(rows), np.empty(rows), 1e-9, 1.01 * self._problem.tolerance)
         if task >= 0:
             raise NetsimError(
                 f"transfer {task} at {self.now_s} s",
