@@ -5,18 +5,19 @@ of room in one of its arrays, or has handled its budget of events, and continues
 
 Sharing is weighted max-min, exact, and settled anew at each batch of simultaneous events by ONE sweep over the levels
 (rate/weight) in increasing order. A flow is *fixed* (keeps its rate), *in play* (rate not known yet) or *frozen* (new rate
-known). A link that is touched stands in the heap of keys at (capacity - fixed and frozen use) / (weight in play), and in the heap
-of old levels at the level it had when some flow has its bottleneck there. Popping a key L: fixed flows above L on that link come
+known). A link that is touched waits at its key (capacity - fixed and frozen use) / (weight in play), and at
+its old level when some flow has its bottleneck there. Popping a key L: fixed flows above L on that link come
 into play; when there are none, the flows in play on the link freeze at L and it is their bottleneck. Popping an old level: if the
 link would have room left with its flows in play at that level, the flows it held back come into play, since they can rise. Every
 flow that comes into play had a level above the one swept so far and ends at or above it: one pass settles all, and the bottleneck
 certificate (Bertsekas and Gallager, Data Networks, section 6.5.2) holds at the end, which proves the allocation.
 
-A link has one live entry in the heap of keys, the one equal to ``top``. Keys only grow while flows freeze, so an entry found too
-low when popped moves down in place; flows that come into play can lower a key, so the links they cross are listed and get a
-new entry, once each, when all of them are in, and only if the key fell below ``top``. (An entry for each flow and hop,
-as in a plain lazy heap, cost ten pops for each flow in play.) A flow that has all its links for itself needs no sweep when it enters,
-nor when it leaves.
+Keys and old levels wait in buckets of 0.2 to 0.4 % in width; only the bucket that the sweep has reached is a heap. Levels popped
+never fall, so a bucket is opened once, and what died there in the meantime (half of all entries: links whose flows all froze
+elsewhere) is dropped without having been sorted. Keys only grow while flows freeze, so an entry found too low moves up; flows that
+come into play can lower a key, so the links they cross are listed and looked at once each, when all of them are in. (A heap of
+everything, with an entry for each flow and hop, cost ten pops for each flow in play, and half of the time.) A flow that has
+all its links for itself needs no sweep when it enters, nor when it leaves.
 
 Transfers that are under way on the same route at the same time (same weight, no cap of their own) have the same rate, so they
 share one slot: the solver sees one flow of their common weight, and a pairing heap orders them by the service at which they
@@ -64,21 +65,26 @@ I_CHANGED = 10  # sum over solves of flows whose rate changed
 I_STAMP = 11
 I_PENDING = 12  # 1: the batch at time F_NOW has not been solved yet
 I_PLAY = 13  # flows that came into play in this batch so far
-I_LEVELS = 14  # entries in the heap of keys
+I_LEVELS = 14  # entries in the heap of the open bucket
 I_SETUP = 15  # 1 once tasks without predecessors have been stacked
 I_FINISHED_FLOWS = 16
 I_FLOWS = 17  # transfers under way (several may share a slot)
 I_FREE_NODES = 18
-I_OLD = 19  # entries in the heap of old levels
+I_BUCKET = 19  # the open bucket, -1: none yet
 I_TOUCHED = 20  # links touched in this batch
 I_DIRTY = 21  # links whose key is to be looked at before the next pop
 I_OPEN = 22  # flows in play whose new rate is not known yet
 I_ALONE = 23  # transfers that entered links nobody else was on
-I_SIZE = 24
+I_WAITING = 24  # nodes in buckets that are not open yet
+I_SIZE = 28
 
 F_NOW = 0
 F_BIN = 1  # width of a time bin in seconds
 F_SIZE = 4
+
+# A bucket is told by the upper bits of a level as float64: sign, exponent and 8 bits of the mantissa.
+BUCKET_SHIFT = 44
+BUCKETS = 1 << (64 - BUCKET_SHIFT - 1)
 
 ULP = 2.220446049250313e-16
 
@@ -119,7 +125,7 @@ LINK = np.dtype(
         ("capacity", "f8"),  # bytes/s
         ("fixed", "f8"),  # use by fixed and frozen flows, bytes/s
         ("play_weight", "f8"),
-        ("top", "f8"),  # its live entry in the heap of keys, inf: none
+        ("top", "f8"),  # the key it waits at, inf: none
         ("used", "f8"),  # bytes/s, as of the last batch that touched it
         ("play_count", "i4"),
         ("members", "i4"),
@@ -196,10 +202,15 @@ class State(NamedTuple):
     touched: np.ndarray  # int32 (l,)
     dirty: np.ndarray  # int32 (l,)
     pool: np.ndarray  # int32 (p,) member lists: hop numbers
-    level_key: np.ndarray  # float64 (h,) binary heap of keys
-    level_link: np.ndarray  # int32 (h,)
-    old_key: np.ndarray  # float64 (l,) binary heap of old levels
-    old_link: np.ndarray  # int32 (l,)
+    # queue of levels; node 2*link is the key of the link, node 2*link+1 its old level
+    level_key: np.ndarray  # float64 (h,) binary heap: the open bucket
+    level_node: np.ndarray  # int32 (h,)
+    head: np.ndarray  # int32 (BUCKETS,) first node of each bucket that is not open yet, -1
+    bucket: np.ndarray  # int32 (2l,) the bucket a node waits in, -1
+    before: np.ndarray  # int32 (2l,) neighbours in the bucket, -1
+    after: np.ndarray  # int32 (2l,)
+    some: np.ndarray  # int64 (BUCKETS/32 + 32,) bit set: bucket not empty
+    any: np.ndarray  # int64 (BUCKETS/1024 + 2,) bit set: some is not 0
     # bytes per link over time
     bin_row: np.ndarray  # int32 (l,) row of bin_bytes, -1
     bin_bytes: np.ndarray  # float64 (rows, bins)
@@ -288,6 +299,110 @@ def _pop_level(key, value, n):
     if n > 0:
         _sink_level(key, value, n, key[n], value[n])
     return n
+
+
+@bare_kernel
+def _lowest_bit(x):
+    """Number of the lowest bit that is set in 32 bits (a power of 2 shows its exponent as a float)."""
+    return (np.float64(x & -x).view(np.int64) >> 52) - 1023
+
+
+@bare_kernel
+def _bucket_of(key):
+    return np.float64(key + 0.0).view(np.int64) >> BUCKET_SHIFT
+
+
+@bare_kernel
+def _emptied(s, bucket):
+    word = bucket >> 5
+    s.some[word] &= ~(1 << (bucket & 31))
+    if s.some[word] == 0:
+        s.any[word >> 5] &= ~(1 << (word & 31))
+
+
+@bare_kernel
+def _place(s, node, key):
+    """Let the node wait at this level, and no longer where it waited before."""
+    old = s.bucket[node]
+    if old >= 0:
+        s.integer[I_WAITING] -= 1
+        p = s.before[node]
+        q = s.after[node]
+        if q >= 0:
+            s.before[q] = p
+        if p >= 0:
+            s.after[p] = q
+        else:
+            s.head[old] = q
+            if q < 0:
+                _emptied(s, old)
+    bucket = _bucket_of(key)
+    if bucket <= s.integer[I_BUCKET]:
+        s.bucket[node] = -1
+        s.integer[I_LEVELS] = _push_level(s.level_key, s.level_node, s.integer[I_LEVELS], key, node)
+        return
+    s.integer[I_WAITING] += 1
+    first = s.head[bucket]
+    s.bucket[node] = bucket
+    s.before[node] = -1
+    s.after[node] = first
+    s.head[bucket] = node
+    if first >= 0:
+        s.before[first] = node
+    else:
+        word = bucket >> 5
+        s.some[word] |= 1 << (bucket & 31)
+        s.any[word >> 5] |= 1 << (word & 31)
+
+
+@bare_kernel
+def _next_bucket(s):
+    """The first bucket after the open one that is not empty; there is one."""
+    start = s.integer[I_BUCKET] + 1
+    word = start >> 5
+    bits = s.some[word] & (-1 << (start & 31))
+    if bits == 0:
+        word += 1
+        group = word >> 5
+        words = s.any[group] & (-1 << (word & 31))
+        while words == 0:
+            group += 1
+            words = s.any[group]
+        word = (group << 5) + _lowest_bit(words)
+        bits = s.some[word]
+    return (word << 5) + _lowest_bit(bits)
+
+
+@bare_kernel
+def _key(s, link):
+    return max(s.link[link].capacity - s.link[link].fixed, 0.0) / s.link[link].play_weight
+
+
+@bare_kernel
+def _open(s):
+    """Make a heap of the next bucket; false if there is none."""
+    if s.integer[I_WAITING] == 0:
+        return False
+    bucket = _next_bucket(s)
+    s.integer[I_BUCKET] = bucket
+    node = s.head[bucket]
+    s.head[bucket] = -1
+    _emptied(s, bucket)
+    while node >= 0:
+        following = s.after[node]
+        s.bucket[node] = -1
+        s.integer[I_WAITING] -= 1
+        link = node >> 1
+        if node & 1 == 1:
+            s.integer[I_LEVELS] = _push_level(s.level_key, s.level_node, s.integer[I_LEVELS], s.level[link], node)
+        elif s.link[link].play_count > 0:
+            # It may have grown into a later bucket.
+            s.link[link].top = _key(s, link)
+            _place(s, node, s.link[link].top)
+        else:
+            s.link[link].top = np.inf
+        node = following
+    return True
 
 
 @bare_kernel
@@ -488,7 +603,7 @@ def _touch(s, link):
     s.touched[s.integer[I_TOUCHED]] = link
     s.integer[I_TOUCHED] += 1
     if s.link[link].holds > 0:
-        s.integer[I_OLD] = _push_level(s.old_key, s.old_link, s.integer[I_OLD], s.level[link], link)
+        _place(s, 2 * link + 1, s.level[link])
 
 
 @bare_kernel
@@ -498,11 +613,6 @@ def _soil(s, link):
         s.link[link].is_dirty = 1
         s.dirty[s.integer[I_DIRTY]] = link
         s.integer[I_DIRTY] += 1
-
-
-@bare_kernel
-def _key(s, link):
-    return max(s.link[link].capacity - s.link[link].fixed, 0.0) / s.link[link].play_weight
 
 
 @bare_kernel
@@ -672,9 +782,10 @@ def _leave(p, s, slot, now, shift):
 def _sweep(p, s, shift):
     """Settle the new rates. Returns MORE_LEVELS before anything is lost when the heap of keys is full, else DONE."""
     while True:
+        # One turn may place every link that is dirty, one, or a whole bucket.
+        if s.integer[I_LEVELS] + s.bucket.size > s.level_key.size:
+            return MORE_LEVELS
         if s.integer[I_DIRTY] > 0:
-            if s.integer[I_LEVELS] + s.integer[I_DIRTY] > s.level_key.size:
-                return MORE_LEVELS
             for i in range(s.integer[I_DIRTY]):
                 link = s.dirty[i]
                 s.link[link].is_dirty = 0
@@ -683,28 +794,33 @@ def _sweep(p, s, shift):
                     if left < s.link[link].top * s.link[link].play_weight:
                         key = left / s.link[link].play_weight
                         s.link[link].top = key
-                        s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], key, link)
+                        _place(s, 2 * link, key)
             s.integer[I_DIRTY] = 0
-        if s.integer[I_OPEN] == 0 and s.integer[I_LEVELS] > 0:
-            # No flow waits for its rate, so no key counts.
-            for i in range(s.integer[I_LEVELS]):
-                s.link[s.level_link[i]].top = np.inf
-            s.integer[I_LEVELS] = 0
-        if s.integer[I_LEVELS] > 0 and (s.integer[I_OLD] == 0 or s.level_key[0] <= s.old_key[0]):
-            level = s.level_key[0]
-            link = s.level_link[0]
+        if s.integer[I_LEVELS] == 0:
+            if not _open(s):
+                s.integer[I_BUCKET] = -1
+                return DONE
+            continue
+        level = s.level_key[0]
+        node = s.level_node[0]
+        link = node >> 1
+        if node & 1 == 0:
             if level != s.link[link].top or s.link[link].play_count == 0:
                 if level == s.link[link].top:
                     s.link[link].top = np.inf
-                s.integer[I_LEVELS] = _pop_level(s.level_key, s.level_link, s.integer[I_LEVELS])
+                s.integer[I_LEVELS] = _pop_level(s.level_key, s.level_node, s.integer[I_LEVELS])
                 continue
             key = _key(s, link)
             if key > level * (1.0 + 1e-12) + 1e-300:
                 s.link[link].top = key
-                _sink_level(s.level_key, s.level_link, s.integer[I_LEVELS], key, link)
+                if _bucket_of(key) == s.integer[I_BUCKET]:
+                    _sink_level(s.level_key, s.level_node, s.integer[I_LEVELS], key, node)
+                else:
+                    s.integer[I_LEVELS] = _pop_level(s.level_key, s.level_node, s.integer[I_LEVELS])
+                    _place(s, node, key)
                 continue
             level = key
-            s.integer[I_LEVELS] = _pop_level(s.level_key, s.level_link, s.integer[I_LEVELS])
+            s.integer[I_LEVELS] = _pop_level(s.level_key, s.level_node, s.integer[I_LEVELS])
             s.link[link].top = np.inf
             before = s.integer[I_PLAY]
             base = s.member_base[link]
@@ -732,10 +848,8 @@ def _sweep(p, s, shift):
                             s.link[other].play_count -= 1
                             if s.link[other].play_count == 0:
                                 s.link[other].play_weight = 0.0
-        elif s.integer[I_OLD] > 0:
-            level = s.old_key[0]
-            link = s.old_link[0]
-            s.integer[I_OLD] = _pop_level(s.old_key, s.old_link, s.integer[I_OLD])
+        else:
+            s.integer[I_LEVELS] = _pop_level(s.level_key, s.level_node, s.integer[I_LEVELS])
             if s.link[link].capacity - s.link[link].fixed - s.link[link].play_weight * level <= s.link[
                 link
             ].capacity * (1e-10 + p.tolerance):
@@ -745,8 +859,6 @@ def _sweep(p, s, shift):
                 slot = s.pool[base + q] >> shift
                 if s.status[slot] == 0 and s.slot[slot].bottleneck == link:
                     _into_play(p, s, slot, shift)
-        else:
-            return DONE
 
 
 @bare_kernel

@@ -255,6 +255,7 @@ class Simulation:
         integer = np.zeros(k.I_SIZE, np.int64)
         integer[k.I_FREE] = slots
         integer[k.I_FREE_NODES] = slots
+        integer[k.I_BUCKET] = -1
         real = np.zeros(k.F_SIZE)
         real[k.F_BIN] = 1e-9
         return k.State(
@@ -290,10 +291,14 @@ class Simulation:
             touched=np.empty(rows, np.int32),
             dirty=np.empty(rows, np.int32),
             pool=np.empty(1024, np.int32),
-            level_key=np.empty(1024),
-            level_link=np.empty(1024, np.int32),
-            old_key=np.empty(rows),
-            old_link=np.empty(rows, np.int32),
+            level_key=np.empty(3 * rows + 64),
+            level_node=np.empty(3 * rows + 64, np.int32),
+            head=np.full(k.BUCKETS, -1, np.int32),
+            bucket=np.full(2 * rows, -1, np.int32),
+            before=np.empty(2 * rows, np.int32),
+            after=np.empty(2 * rows, np.int32),
+            some=np.zeros(k.BUCKETS // 32 + 32, np.int64),
+            any=np.zeros(k.BUCKETS // 1024 + 2, np.int64),
             bin_row=bin_row,
             bin_bytes=np.zeros((self._bin_link.size, bins)),
             integer=integer,
@@ -308,8 +313,8 @@ class Simulation:
         elif status == k.MORE_POOL:
             self._state = s._replace(pool=_longer(s.pool, 2 * s.pool.size + 1024))
         elif status == k.MORE_LEVELS:
-            size = 2 * max(s.level_key.size, int(s.integer[k.I_DIRTY]))
-            self._state = s._replace(level_key=_longer(s.level_key, size), level_link=_longer(s.level_link, size))
+            size = 2 * (s.level_key.size + s.bucket.size)
+            self._state = s._replace(level_key=_longer(s.level_key, size), level_node=_longer(s.level_node, size))
         elif status == k.MORE_SLOTS:
             old = s.slot.size
             size = 2 * old
@@ -327,7 +332,9 @@ class Simulation:
                 self._state = self._state._replace(
                     link=_records(k.LINK, rows, s.link),
                     **_all_longer(s, rows, "level", "member_base", "member_room", "binned_s", "link_bytes"),
-                    **_all_longer(s, rows, "touched", "dirty", "old_key", "old_link"),
+                    **_all_longer(s, rows, "touched", "dirty"),
+                    **_all_longer(s, 2 * rows, "before", "after"),
+                    bucket=_longer(s.bucket, 2 * rows, fill=-1),
                 )
         elif status == k.MORE_NODES:
             old = s.node.size
@@ -535,9 +542,9 @@ def _new_on_stack(old: int, size: int) -> Int32:
     return stack
 
 
-def _longer(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
-    """The array with zeros after it."""
-    grown = np.zeros(size, array.dtype)
+def _longer(array: npt.NDArray[np.generic], size: int, fill: int = 0) -> npt.NDArray[np.generic]:
+    """The array with zeros, or another number, after it."""
+    grown = np.full(size, fill, array.dtype)
     grown[: array.size] = array
     return grown
 
