@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import netsim
-from netsim.core.arrays import Float64, Int32
+from netsim.core.arrays import Float64, Int32, distinct_rows
 from netsim.core.errors import InputError, StuckError
 from netsim.core.units import format_bytes
 from netsim.engine import CapacityChanges, EngineResult, Progress, Routes, Simulation
@@ -345,7 +345,7 @@ def _routes(
         of_task[transfer] = np.arange(transfer.size)
     else:
         # One label per pair of ranks: MPI and NCCL keep one connection per pair, so all its messages hash alike.
-        label, row = np.unique(src * graph.n_ranks + dst, return_inverse=True)
+        label, row = distinct_rows(src * graph.n_ranks + dst, graph.n_ranks**2)
         src, dst = label // graph.n_ranks, label % graph.n_ranks
         of_task[transfer] = row
     found: Paths = route_paths(topology, host[src], host[dst], routing=routing, flow=label, seed=seed)

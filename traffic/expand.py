@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from netsim.core.arrays import Float64, Int64, csr_gather, csr_order
+from netsim.core.arrays import Float64, Int64, csr_gather, csr_order, distinct, distinct_rows
 
 __all__ = ["Template", "make_template"]
 
@@ -105,11 +105,12 @@ def make_template(
     sources, targets = sources[order], targets[order]
     size = np.asarray(size_bytes, dtype=np.float64)[order]
     n_messages = int(order.size)
-    _, dense_step = np.unique(steps[order], return_inverse=True)
+    ordered = steps[order]
+    dense_step = np.cumsum(np.append(False, ordered[1:] != ordered[:-1])[:n_messages])
     n_steps = int(dense_step.max()) + 1 if n_messages else 0
     # A slot is a member in a step it takes part in; slots are sorted by member, then step.
-    slots, slot_of = np.unique(
-        np.concatenate([sources, targets]) * n_steps + np.tile(dense_step, 2), return_inverse=True
+    slots, slot_of = distinct_rows(
+        np.concatenate([sources, targets]) * n_steps + np.tile(dense_step, 2), n_members * n_steps
     )
     n_slots = int(slots.size)
     src_slot, dst_slot = slot_of[:n_messages], slot_of[n_messages:]
@@ -196,7 +197,7 @@ def make_template(
     edge_from = np.concatenate([a for a, _ in edges])
     edge_to = np.concatenate([b for _, b in edges])
     # Two members that meet in consecutive steps would give the same edge twice.
-    both = np.unique(edge_from * (n_tasks + n_members) + edge_to)
+    both = distinct(edge_from * (n_tasks + n_members) + edge_to)
     return Template(
         n_members=n_members,
         src=sources,
