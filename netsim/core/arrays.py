@@ -63,8 +63,9 @@ def distinct(values: npt.ArrayLike) -> Int64:
     >>> distinct([3, 1, 3]).tolist()
     [1, 3]
     """
-    ordered = np.sort(np.asarray(values, dtype=np.int64))
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: ordered.size]]
+    ordered: Int64 = np.sort(np.asarray(values, dtype=np.int64))
+    new = np.append(True, ordered[1:] != ordered[:-1])[: ordered.size]
+    return ordered[new]
 
 
 def distinct_rows(values: npt.ArrayLike, limit: int) -> tuple[Int64, Int64]:
