@@ -65,7 +65,8 @@ def distinct(values: npt.ArrayLike) -> Int64:
     """
     ordered: Int64 = np.sort(np.asarray(values, dtype=np.int64))
     new = np.append(True, ordered[1:] != ordered[:-1])[: ordered.size]
-    return ordered[new]
+    found: Int64 = ordered[new]
+    return found
 
 
 def distinct_rows(values: npt.ArrayLike, limit: int) -> tuple[Int64, Int64]:
