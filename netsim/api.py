@@ -14,6 +14,7 @@ import numpy as np
 import netsim
 from netsim.core.arrays import Float64, Int32
 from netsim.core.errors import InputError, StuckError
+from netsim.core.text import count
 from netsim.core.units import format_bytes
 from netsim.engine import CapacityChanges, EngineResult, Progress, Routes, Simulation
 from netsim.jobs import Placement, place
@@ -480,7 +481,7 @@ def _stuck(run: _Run, lowered: Lowered | None, trace: Trace | None) -> StuckErro
     error = StuckError(
         "replay" if lowered is not None else "simulation",
         f"cannot finish: at {engine.now_s:.9g} s nothing more can happen",
-        got=f"{left} of {graph.n_tasks} tasks not done, {blocked} ranks waiting",
+        got=f"{left} of {count(graph.n_tasks, 'task')} not done, {count(blocked, 'rank')} waiting",
         remedy="the report names what each rank waits for",
     )
     error.report = report

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from netsim.core.arrays import csr_ptr
 from netsim.core.errors import InputError, closest
+from netsim.core.text import count
 from netsim.traces import schema
 from netsim.traces._normalise import normalise, normalise_side
 from netsim.traces.trace import Communicators, TraceMeta
@@ -183,11 +184,11 @@ class Source:
                 raise InputError(
                     self.name,
                     "ranks must be numbered 0, 1, 2, ...",
-                    got=f"rank {n_ranks - 1} in {table.num_rows} rows",
+                    got=f"rank {n_ranks - 1} in {count(table.num_rows, 'row')}",
                     remedy="number the ranks that occur",
                 )
             note = (
-                f"not written by netsim: {n_ranks} ranks because that is the highest one, only the communicator WORLD"
+                f"not written by netsim: {count(n_ranks, 'rank')} going by the highest number, only the communicator WORLD"
             )
             return TraceMeta(n_ranks=n_ranks, notes=(note,))
         try:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from netsim.core.errors import InputError
+from netsim.core.text import count
 from netsim.traces._validate import validate
 from netsim.traces.trace import Trace
 
@@ -70,19 +71,15 @@ class CheckReport:
         """The report for a terminal."""
         errors = len(self.errors)
         warnings = len(self.findings) - errors
-        head = f"{self.n_rows:,} rows of {self.n_ranks:,} ranks, {len(self.rules)} rules: "
+        head = f"{count(self.n_rows, 'row')} of {count(self.n_ranks, 'rank')}, {count(len(self.rules), 'rule')}: "
         if not self.findings:
             return [head + "all hold"]
-        parts = [_plural(errors, "error"), _plural(warnings, "warning")]
-        out = [head + ", ".join(part for part in parts if part)]
+        parts = [count(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n]
+        out = [head + ", ".join(parts)]
         for f in self.findings:
             more = f" (and {f.count - 1:,} more)" if f.count > 1 else ""
             out.append(f"  {f.severity} {f.rule}: {f.first}{more}")
         return out
-
-
-def _plural(n: int, noun: str) -> str:
-    return f"{n} {noun}{'s' * (n != 1)}" if n else ""
 
 
 def check_trace(trace: Trace, *, max_duration_s: float = 86400.0) -> CheckReport:

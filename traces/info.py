@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from netsim.core.text import count
 from netsim.core.units import format_bytes, format_time
 from netsim.traces.check import CheckReport, check_trace
 from netsim.traces.schema import FLAG, NO_TIME, OP_CODE, OP_NAMES, OPS, op_codes
@@ -102,7 +103,7 @@ class TraceInfo:
     def lines(self, *, heat: bool = True) -> list[str]:
         """The summary for a terminal of 100 columns; ``heat=False`` leaves out the map of who talked to whom."""
         out = [
-            f"{self.n_rows:,} rows of {self.n_ranks:,} ranks, profile {self.profile}, content {self.content_hash[:12]}"
+            f"{count(self.n_rows, 'row')} of {count(self.n_ranks, 'rank')}, profile {self.profile}, content {self.content_hash[:12]}"
         ]
         if self.n_streams > 1:
             out[0] += f", {self.n_streams} streams"
@@ -114,22 +115,22 @@ class TraceInfo:
         else:
             out.append("time      not recorded")
         if self.ops:
-            more = f"; {len(self.ops) - 8} other kinds" if len(self.ops) > 8 else ""
+            more = f"; {count(len(self.ops) - 8, 'other kind')}" if len(self.ops) > 8 else ""
             out.append("calls     " + "; ".join(_op_text(o) for o in self.ops[:8]) + more)
         if self.p2p_messages:
-            pairs = f"{self.n_pairs:,} pair{'s' * (self.n_pairs != 1)} of ranks"
+            pairs = count(self.n_pairs, "pair of ranks")
             out.append(f"messages  {self.p2p_messages:,}, {format_bytes(self.p2p_bytes)}, over {pairs}")
             out.append("sizes     " + ", ".join(f"{k} {format_bytes(v)}" for k, v in self.message_bytes.items()))
         if self.collective_calls:
             volume = format_bytes(self.collective_bytes)
-            out.append(f"collect.  {self.collective_calls:,} calls, in which the ranks pass {volume} to the library")
+            out.append(f"collect.  {count(self.collective_calls, 'call')}, in which the ranks pass {volume} to the library")
         if not self.p2p_messages and not self.collective_calls:
             out.append("no communication")
         if self.n_comms > 1:
-            most = ", ".join(f"{name} ({size} ranks, {calls:,} calls)" for name, size, calls in self.comms[:4])
+            most = ", ".join(f"{name} ({count(size, 'rank')}, {count(calls, 'call')})" for name, size, calls in self.comms[:4])
             out.append(f"comms     {self.n_comms}: {most}" + (" ..." if self.n_comms > 4 else ""))
         if self.phases:
-            out.append("phases    " + ", ".join(f"{n} ({rows:,} rows)" for n, rows in self.phases[:6]))
+            out.append("phases    " + ", ".join(f"{n} ({count(rows, 'row')})" for n, rows in self.phases[:6]))
         if self.pairs:
             text = ", ".join(f"{p.source} to {p.destination}: {format_bytes(p.bytes)}" for p in self.pairs[:5])
             out.append(f"largest   {text}")
@@ -139,7 +140,7 @@ class TraceInfo:
             out += _indent("integrity", self.check.lines())
         ledger = sorted(self.meta["ledger"].items(), key=lambda item: (-item[1], item[0]))
         if ledger:
-            more = f", {len(ledger) - 6} other kinds" if len(ledger) > 6 else ""
+            more = f", {count(len(ledger) - 6, 'other kind')}" if len(ledger) > 6 else ""
             out.append("ledger    " + ", ".join(f"{name}: {n:,}" for name, n in ledger[:6]) + more)
         return out + _indent("notes", [_clip(note) for note in self.meta["notes"][:5]])
 

@@ -25,7 +25,27 @@ __all__ = ["cli", "main"]
 REPORT_LINES = 20
 
 
+# As a shell reports a program that was ended by SIGPIPE (git, grep): what it had to say did not arrive.
+READER_GONE = 128 + 13
+
+
+class _ReaderGone(Exception):
+    """The reader of our output went away; click would make an error with status 1 of it."""
+
+
 class _Group(click.Group):
+    def make_context(self, *words: Any, **options: Any) -> Any:
+        try:
+            return super().make_context(*words, **options)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
             return super().resolve_command(ctx, args)
@@ -62,6 +82,20 @@ def _terminate(signum: int, frame: object) -> NoReturn:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its status."""
+    try:
+        _main(arguments)
+    except (BrokenPipeError, _ReaderGone):
+        # | head: nothing more can be said, and nothing is wrong. Python would complain about its buffers at exit.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+                continue
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise SystemExit(READER_GONE) from None
+
+
+def _main(arguments: list[str] | None) -> NoReturn:
     words = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in words[: words.index("--")] if "--" in words else "--debug" in words
     # --debug works anywhere before a "--", not only in front of the command.
@@ -106,10 +140,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except (KeyboardInterrupt, click.Abort):
         click.echo("netsim: interrupted", err=True)
         raise SystemExit(130) from None
-    except BrokenPipeError:
-        # The reader of our output went away (| head): not an error, and nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
+    except (BrokenPipeError, _ReaderGone):
+        raise
     except OSError as error:
         if debug:
             raise

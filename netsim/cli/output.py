@@ -9,16 +9,7 @@ from collections.abc import Iterable
 
 import click
 
-__all__ = ["count", "folded", "show"]
-
-
-def count(number: int, thing: str) -> str:
-    """A number and its thing, in the singular or plural.
-
-    >>> count(1, "host"), count(1200, "switch")
-    ('1 host', '1,200 switches')
-    """
-    return f"{number:,} {thing}{'' if number == 1 else 'es' if thing.endswith('ch') else 's'}"
+__all__ = ["folded", "show"]
 
 
 def folded(lines: Iterable[str], width: int, indent: int) -> list[str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import PATH, RATE, SIZE, TEXT, TIME, key_values
-from netsim.cli.output import count, show
+from netsim.cli.output import show
+from netsim.core.text import count
 
 if TYPE_CHECKING:
     from netsim.jobs import Placement

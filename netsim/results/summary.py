@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.core.arrays import Float64, Int32
 from netsim.core.errors import NetsimError
+from netsim.core.text import count
 from netsim.core.units import format_bytes, format_rate, format_time
 from netsim.engine import EngineResult, Routes
 from netsim.results.bounds import critical_path_times, lower_bounds
@@ -186,7 +187,7 @@ def screen(
 
     if status != "finished":
         lines.append(f"  {status.upper()} at simulated {format_time(makespan)}: everything below is partial")
-    row("makespan", f"{format_time(makespan, 5)}   ({s['ranks']} ranks, {s['transfers']:,} transfers)")
+    row("makespan", f"{format_time(makespan, 5)}   ({count(s['ranks'], 'rank')}, {count(s['transfers'], 'transfer')})")
     if s["transfers"] == 0:
         row("network", "no communication")
     row(
@@ -228,7 +229,7 @@ def screen(
         ]
         row("layers mean/max", ", ".join(parts))
     if "allocations_certified" in s["engine"]:
-        row("certified", f"{s['engine']['allocations_certified']:,} rate allocations, all proven max-min fair")
+        row("certified", f"{count(s['engine']['allocations_certified'], 'rate allocation')}, all proven max-min fair")
     if wall:
         row(
             "simulated in",
