@@ -123,7 +123,10 @@ class Description:
         shown = ", ".join(f"{key}={_text(value)}" for key, value in t.params.items())
         rows = [
             ("topology", f"{t.family}({shown})" if shown else t.family),
-            ("hosts, switches", f"{t.n_hosts}, {t.n_switches}" + ("" if t.n_hosts else f" (to replay on it: {MARK_HOSTS})")),
+            (
+                "hosts, switches",
+                f"{t.n_hosts}, {t.n_switches}" + ("" if t.n_hosts else f" (to replay on it: {MARK_HOSTS})"),
+            ),
             ("links", f"{t.n_links} directed: {count(self.n_cables, 'cable')}" + _one_way(self.n_one_way)),
         ]
         width = max((len(layer.name) for layer in self.layers), default=0)

@@ -40,7 +40,13 @@ _PARAMETERS = (
         meaning='rows of an edge list are "cables" (a link each way) or directed "links"',
     ),
 )
-_ALIASES = {"src": "source", "dst": "target", "destination": "target", "src_type": "source_type", "dst_type": "target_type"}
+_ALIASES = {
+    "src": "source",
+    "dst": "target",
+    "destination": "target",
+    "src_type": "source_type",
+    "dst_type": "target_type",
+}
 _COUNT = re.compile(r"[0-9]{1,18}")
 _COUNTS = ("n_nodes", "n_hosts", "n_switches", "n_links")
 
@@ -57,11 +63,11 @@ def from_file(
 ) -> Topology:
     """Read a topology from a file, by its suffix.
 
-    Edge list (.csv, .parquet): columns ``source`` and ``target`` (or ``src`` and ``dst``) and, if wanted, ``capacity`` and ``latency`` with
-    units in the values ("100Gbps") or in the column's name (``capacity_Gbps``, ``latency_ns``,
-    ``capacity_bytes_per_s``), ``layer``, ``source_type`` and ``target_type`` ("host" or "switch"; hosts are marked so, or by a name that begins
-    with "host"). CSV comment lines
-    begin with #; ``# n_links=24`` declares a count. Node-link .json: the "links" and the "edges" dialect of networkx
+    Edge list (.csv, .parquet): columns ``source`` and ``target`` (or ``src`` and ``dst``) and, if wanted,
+    ``capacity`` and ``latency`` with units in the values ("100Gbps") or in the column's name (``capacity_Gbps``,
+    ``latency_ns``, ``capacity_bytes_per_s``), ``layer``, ``source_type`` and ``target_type`` ("host" or "switch";
+    without them, hosts are the vertices whose name begins with "host"). CSV comment lines begin with #;
+    ``# n_links=24`` declares a count. Node-link .json: the "links" and the "edges" dialect of networkx
     and D3; "directed" says whether a row is one link; attributes as in :func:`netsim.topologies.from_networkx`.
     Declared counts (n_nodes, n_hosts, n_switches, n_links: rows of the list), at the top or under "graph", are
     checked. GraphML: attributes as in ``from_networkx``.

@@ -94,7 +94,7 @@ def check_trace(trace: Trace, *, max_duration_s: float = 86400.0) -> CheckReport
     ----------
     trace : Trace
     max_duration_s : float
-        A call that lasted longer is reported as absurd.
+        A call that lasted longer, or local work before a call, is reported as absurd.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def check_trace(trace: Trace, *, max_duration_s: float = 86400.0) -> CheckReport
     >>> trace = Trace.from_rows(n_ranks=4, rows=[
     ...     {"rank": r, "op": "allgather", "bytes": 8} for r in (0, 0, 1, 1, 2, 3)])
     >>> for line in check_trace(trace).lines(): print(line)
-    6 rows of 4 ranks, 22 rules: 1 error
+    6 rows of 4 ranks, 23 rules: 1 error
       error collective-members: comm 0 (WORLD): allgather called 2 times by ranks 0-1, but once by ranks 2-3
     """
     from netsim.traces import _rules

@@ -110,7 +110,9 @@ def drop_missing_ranks(trace: Trace) -> Trace:
     text = f"{rank_ranges(missing)} without rows"
     n = int(touched.sum())
     part = drop_rows(trace, keep=~touched, reason=text)
-    meta = part.meta.with_notes(f"{text}: {count(n, 'operation')} touching {plural(missing.size, 'it', 'them')} {plural(n, 'was', 'were')} dropped")
+    meta = part.meta.with_notes(
+        f"{text}: {count(n, 'operation')} touching {plural(missing.size, 'it', 'them')} {plural(n, 'was', 'were')} dropped"
+    )
     return part.replace(meta=replace(meta, complete="missing-ranks"))
 
 

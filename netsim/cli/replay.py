@@ -57,6 +57,7 @@ NOTES_SHOWN = 6
 )  # fmt: skip
 @click.option("--compute-scale", type=float, default=1.0, show_default=True, help="Factor on local work.")
 @click.option("--flops", type=float, help="Host speed in flop/s, for traces that record work instead of time.")
+@click.option("--longest-gap", type=TIME, help="Drop longer local work or calls as damaged clocks; default: keep all.")
 @click.option(
     "--latency-mode",
     type=click.Choice(["tail", "head"]),
@@ -83,6 +84,7 @@ def replay(
     handshake: bool,
     flops: float | None,
     local_rate: float | None,
+    longest_gap: float | None,
     ranks_per_host: int,
     as_json: bool,
     output: str | None,
@@ -138,6 +140,7 @@ def replay(
             protocol=protocol,
             collectives=rules,
             flops_per_s=flops,
+            longest_gap_s=float("inf") if longest_gap is None else longest_gap,
             local_bytes_per_s=float("inf") if local_rate is None else local_rate,
             progress=reporter.update,
             **options,

@@ -189,5 +189,9 @@ def _from_file(path: Path, n_ranks: int) -> Int32:
         host[rank] = at
     missing = np.flatnonzero(host < 0)
     if missing.size:
-        raise InputError(subject, f"must place {plural(n_ranks, 'the', 'all')} {count(n_ranks, 'rank')}", got=f"no host for rank {missing[0]}")
+        raise InputError(
+            subject,
+            f"must place {plural(n_ranks, 'the', 'all')} {count(n_ranks, 'rank')}",
+            got=f"no host for rank {missing[0]}",
+        )
     return host

@@ -188,6 +188,14 @@ def screen(
     if status != "finished":
         lines.append(f"  {status.upper()} at simulated {format_time(makespan)}: everything below is partial")
     row("makespan", f"{format_time(makespan, 5)}   ({count(s['ranks'], 'rank')}, {count(s['transfers'], 'transfer')})")
+    recorded = provenance.get("trace", {})
+    if recorded.get("recorded_s") is not None:
+        crowded = ", with more ranks than cores" if recorded["time_quality"] == "oversubscribed" else ""
+        row(
+            "recorded",
+            f"{format_time(recorded['recorded_s'], 5)} where the trace was made{crowded}: on that machine's network, MPI and "
+            "noise, while the makespan is that of the network and model above",
+        )
     if s["transfers"] == 0:
         row("network", "no communication")
     row(

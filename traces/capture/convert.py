@@ -14,8 +14,8 @@ import pyarrow as pa
 
 import netsim
 from netsim.core.arrays import Int64, csr_ptr
-from netsim.core.errors import InputError
-from netsim.core.text import count, closest
+from netsim.core.errors import InputError, closest
+from netsim.core.text import count
 from netsim.traces import schema
 from netsim.traces._normalise import rank_ranges
 from netsim.traces.capture import records as raw
