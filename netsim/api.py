@@ -162,7 +162,7 @@ def replay(
     protocol = protocol or Protocol()
     check_ranks_per_host(ranks_per_host)
     network = resolve_topology(topology, n_hosts=-(-data.n_ranks // ranks_per_host), params=topology_params)
-    where = place(placement, n_ranks=trace.n_ranks, topology=network, ranks_per_host=ranks_per_host, seed=seed)
+    where = place(placement, n_ranks=data.n_ranks, topology=network, ranks_per_host=ranks_per_host, seed=seed)
     lowered = lower(
         data,
         protocol=protocol,
@@ -177,7 +177,7 @@ def replay(
         topology=network,
         routing=routing,
         placement=where,
-        per_flow_labels=trace.profile == "flows",
+        per_flow_labels=data.profile == "flows",
         latency_mode=latency_mode,
         local_bytes_per_s=local_bytes_per_s,
         changes=changes,
