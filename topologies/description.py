@@ -127,7 +127,7 @@ class Description:
                 "hosts, switches",
                 f"{t.n_hosts}, {t.n_switches}" + ("" if t.n_hosts else f" (to replay on it: {MARK_HOSTS})"),
             ),
-            ("links", f"{t.n_links} directed: {count(self.n_cables, 'cable')}" + _one_way(self.n_one_way)),
+            ("links", f"{t.n_links:,} directed: {count(self.n_cables, 'cable')}" + _one_way(self.n_one_way)),
         ]
         width = max((len(layer.name) for layer in self.layers), default=0)
         for layer in self.layers:
@@ -136,7 +136,7 @@ class Description:
             rows.append(("", f"{layer.name:{width}}  {layer.n_links:>8} directed  {rate}  {delay}"))
         rows.append(("ports in use", f"{_span(self.switch_ports)} per switch, {_span(self.host_ports)} per host"))
         if self.links_per_group_pair is not None:
-            rows.append(("group pairs", f"{self.links_per_group_pair} link(s) each"))
+            rows.append(("group pairs", f"{count(self.links_per_group_pair, 'link')} each"))
         if self.oversubscription:
             ratios = ", ".join(f"{name} {ratio:.4g}:1" for name, ratio in self.oversubscription)
             rows.append(("oversubscription", ratios))

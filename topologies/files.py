@@ -100,7 +100,7 @@ def from_file(
             remedy="use " + ", ".join([*_READERS, ".graphml"]),
         )
     if not file.is_file():
-        raise InputError(str(file), "no such file")
+        raise InputError(str(file), "no such file", remedy="check the path")
     if suffix == ".graphml":
         return _graphml(file, values)
     edge_list, declared = _READERS[suffix](file, default, values["edges"] == "links")

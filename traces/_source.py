@@ -283,6 +283,6 @@ def _damaged(name: str, error: Exception, path: Path | None = None) -> InputErro
     return InputError(
         name,
         "the Parquet file is cut off or damaged",
-        got=" ".join(str(error).split())[:160],
+        got=" ".join(str(error).split())[:160].rstrip("."),
         remedy="copy it again, or write it again",
     )

@@ -9,7 +9,7 @@ import pyarrow as pa
 from netsim.core.errors import InputError
 from netsim.core.text import count
 from netsim.core.units import format_time
-from netsim.traces.schema import NO_TIME
+from netsim.traces.schema import NO_TIME, OP_CODE
 from netsim.traces.trace import Trace
 
 __all__ = ["LONGEST_S", "drop_absurd_times", "long_gaps", "recorded_span_s", "strange_durations"]
@@ -54,8 +54,9 @@ def long_gaps(trace: Trace, *, longest_s: float = LONGEST_S) -> tuple[npt.NDArra
 
 
 def recorded_span_s(trace: Trace) -> float | None:
-    """How long the recorded run took: the longest time of a rank from its first call to its last, in seconds.
+    """How long the recorded run took, in seconds: the longest time of a rank from its first call to its last.
 
+    Starting and ending MPI do not count: from the end of ``init``, where there is one, to the start of ``finalize``.
     Per rank, so that clocks which do not agree between ranks do no harm; calls of impossible length are left out.
     None where no times were recorded.
 
@@ -69,9 +70,12 @@ def recorded_span_s(trace: Trace) -> float | None:
     known = np.flatnonzero((start != NO_TIME) & (end != NO_TIME) & ~strange_durations(trace))
     if known.size == 0:
         return None
-    rank = trace.column("rank")[known]
-    first = np.flatnonzero(np.diff(rank, prepend=-1))
-    span = np.maximum.reduceat(end[known], first).astype(np.float64) - np.minimum.reduceat(start[known], first)
+    op = trace.column("op")[known]
+    begin = np.where(op == OP_CODE["init"], end[known], start[known])
+    finish = np.where(op == OP_CODE["finalize"], start[known], end[known])
+    first = np.flatnonzero(np.diff(trace.column("rank")[known], prepend=-1))
+    # In floats: the difference of absurd times may not fit 64 bits.
+    span = np.maximum.reduceat(finish, first).astype(np.float64) - np.minimum.reduceat(begin, first)
     return float(span.max()) * 1e-9
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from netsim.cli.options import SIZE
+from netsim.cli.options import SIZE, WHOLE
 from netsim.cli.output import show
 
 __all__ = ["collectives", "doctor", "explain", "placements", "routings", "topologies", "warmup"]
@@ -69,12 +69,14 @@ def collectives(op: str | None) -> None:
 @click.command()
 @click.argument("op")
 @click.option("--algo", help="Algorithm; default: what the rules would choose.")
-@click.option("-n", "members", type=int, default=8, show_default=True, help="Members of the communicator.")
-@click.option("-s", "--size", type=SIZE, default="1MiB", show_default=True, help="Size per the conventions of traces.")
-@click.option("--root", type=int, default=0, show_default=True)
+@click.option("-n", "members", type=WHOLE, default=8, show_default=True, help="Members of the communicator.")
+@click.option(
+    "-s", "--size", type=SIZE, show_default="1MiB", help="Size per the conventions of traces (see the letters S and m)."
+)
+@click.option("--root", type=WHOLE, default=0, show_default=True)
 @click.option("--rules", default="mpich", show_default=True, help="Selection rules when --algo is not given.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def explain(op: str, algo: str | None, members: int, size: int, root: int, rules: str, as_json: bool) -> None:
+def explain(op: str, algo: str | None, members: int, size: int | None, root: int, rules: str, as_json: bool) -> None:
     """Steps, bytes per rank and formula of a collective algorithm."""
     from netsim.core.errors import InputError
     from netsim.traffic.collectives import PAIR_OPS, VECTOR_OPS
@@ -89,6 +91,8 @@ def explain(op: str, algo: str | None, members: int, size: int, root: int, rules
             + ", which a command line cannot take",
             remedy=f"explain {plain} shows equal sizes; netsim.traffic.collectives.explain in Python takes any",
         )
+    if size is None:
+        size = 0 if op == "barrier" else 1 << 20
     found = explain_collective(op, algorithm=algo, n=members, size_bytes=size, root=root, rules=rules)
     facts = found.to_dict()
     letters = _letters(facts["formula"], op=op, members=members, size=size)
@@ -148,7 +152,7 @@ def warmup() -> None:
     click.echo("kernels are ready")
 
 
-@click.command()
+@click.command(short_help="Versions, kernel cache and the MPI of this machine.")
 def doctor() -> None:
     """Versions, compiled-kernel cache and the MPI found on this machine."""
     import platform

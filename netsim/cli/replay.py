@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import PATH, RATE, SIZE, TEXT, TIME, key_values
+from netsim.cli.options import NUMBER, PATH, RATE, SIZE, TEXT, TIME, WHOLE, Choice, key_values
 from netsim.cli.output import show
 from netsim.core.text import count
 
@@ -33,7 +33,7 @@ NOTES_SHOWN = 6
 @click.option(
     "--placement", type=TEXT, default="linear", show_default=True, help="linear, round-robin, random, or file:PATH."
 )
-@click.option("--ranks-per-host", type=int, default=1, show_default=True)
+@click.option("--ranks-per-host", type=WHOLE, default=1, show_default=True)
 @click.option(
     "--collectives",
     "collectives_",
@@ -52,23 +52,23 @@ NOTES_SHOWN = 6
     help="Request and clearance of rendezvous messages; collectives never pay them.",
 )
 @click.option(
-    "--gaps", type=click.Choice(["auto", "recorded", "none"]), default="auto", show_default=True,
+    "--gaps", type=Choice(["auto", "recorded", "none"]), default="auto", show_default=True,
     help="Local work between calls; auto drops it where the recording's clock cannot be trusted.",
 )  # fmt: skip
-@click.option("--compute-scale", type=float, default=1.0, show_default=True, help="Factor on local work.")
-@click.option("--flops", type=float, help="Host speed in flop/s, for traces that record work instead of time.")
+@click.option("--compute-scale", type=NUMBER, default=1.0, show_default=True, help="Factor on local work.")
+@click.option("--flops", type=NUMBER, help="Host speed in flop/s, for traces that record work instead of time.")
 @click.option("--longest-gap", type=TIME, help="Drop longer local work or calls as damaged clocks; default: keep all.")
 @click.option(
     "--latency-mode",
-    type=click.Choice(["tail", "head"]),
+    type=Choice(["tail", "head"]),
     default="tail",
     show_default=True,
     help="Path latency after the last byte has left, or before the first one does.",
 )
 @click.option("--local-rate", type=RATE, help="Speed between ranks of one host; default: no time.")
 @click.option("--allow-incomplete", is_flag=True, help="Drop (and count) calls that some ranks lack.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--bins", type=int, default=200, show_default=True, help="Time bins of the links table.")
+@click.option("--seed", type=WHOLE, default=0, show_default=True)
+@click.option("--bins", type=WHOLE, default=200, show_default=True, help="Time bins of the links table.")
 @click.option("--certify", is_flag=True, help="Prove every allocation to be max-min fair (slower).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("-o", "--output", type=PATH, help="Write summary.json and the tables to this folder.")

@@ -8,11 +8,12 @@ import click
 
 from netsim.cli.options import PATH
 from netsim.cli.output import show
+from netsim.cli.usage import Group
 
 __all__ = ["trace"]
 
 
-@click.group()
+@click.group(cls=Group)
 def trace() -> None:
     """Look at traces and check them."""
 
@@ -32,7 +33,7 @@ def info(path: str, allow_incomplete: bool, as_json: bool) -> None:
         show(found.lines(), indent=10)
 
 
-@trace.command()
+@trace.command(short_help="Whether the calls of all ranks fit together.")
 @click.argument("path", type=PATH)
 @click.option("--allow-incomplete", is_flag=True, help="Drop (and count) what touches ranks without rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")

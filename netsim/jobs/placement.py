@@ -88,6 +88,8 @@ def place(
     check_ranks_per_host(ranks_per_host)
     if isinstance(method, Placement):
         chosen = method
+    elif method == "file:":
+        raise InputError("placement", "file: must be followed by a path", got=repr(method))
     elif method.startswith("file:"):
         chosen = Placement(_from_file(Path(method[5:]), n_ranks), method)
     else:

@@ -193,8 +193,8 @@ def screen(
         crowded = ", with more ranks than cores" if recorded["time_quality"] == "oversubscribed" else ""
         row(
             "recorded",
-            f"{format_time(recorded['recorded_s'], 5)} where the trace was made{crowded}: on that machine's network, MPI and "
-            "noise, while the makespan is that of the network and model above",
+            f"{format_time(recorded['recorded_s'], 5)} from MPI_Init to MPI_Finalize{crowded}: with the network, MPI and noise of "
+            "the machine that ran it, not those of the model",
         )
     if s["transfers"] == 0:
         row("network", "no communication")
@@ -235,7 +235,7 @@ def screen(
         parts = [
             f"{x['layer']} {100 * x['mean_utilisation']:.2f}/{100 * x['max_utilisation']:.2f} %" for x in s["layers"]
         ]
-        row("layers mean/max", ", ".join(parts))
+        row("layers", "mean/max use: " + ", ".join(parts))
     if "allocations_certified" in s["engine"]:
         row("certified", f"{count(s['engine']['allocations_certified'], 'rate allocation')}, all proven max-min fair")
     if wall:

@@ -94,7 +94,10 @@ BAD = {
     ),
     "parameter without value": (["-p", "p"], "netsim: error: option -p: must be NAME=VALUE, got 'p'"),
     "parameter twice": (["-p", "p=1", "-p", "p=2"], "netsim: error: option -p: p was given twice, got '1' and '2'"),
-    "no such option": (["--topology", "star"], "netsim: error: No such option '--topology'."),
+    "no such option": (
+        ["--topology", "star"],
+        "netsim: error: option --topology: unknown name; did you mean '--topo'?",
+    ),
     "two rule sets": (
         ["--collectives", "mpich", "--collectives", "nccl"],
         "netsim: error: option --collectives: takes one set of rules, got mpich, nccl",

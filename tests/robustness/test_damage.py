@@ -175,6 +175,13 @@ def test_gaps_that_follow_from_times_are_dropped_too():
         ns.replay(trace, topology=star, longest_gap_s=-1.0)
 
 
+def test_starting_and_ending_mpi_is_no_part_of_the_recorded_time():
+    times = [("init", 0, 900), ("barrier", 1000, 1500), ("finalize", 2000, 9000)]
+    rows = [{"rank": r, "op": op, "t_start": a + 500 * r, "t_end": b + 600 * r} for r in (0, 1) for op, a, b in times]
+    # Rank 0 from 900 to 2000, rank 1 from 1500 to 2500.
+    assert recorded_span_s(ns.Trace.from_rows(n_ranks=2, rows=rows)) == pytest.approx(1100e-9, rel=1e-12)
+
+
 def test_the_recorded_time_stands_beside_the_simulated_one(tmp_path, run):
     path = tmp_path / "t.parquet"
     write_trace(damaged(), path)

@@ -278,7 +278,7 @@ def test_bad_files(tmp_path: Path, name: str, text: str, message: str) -> None:
 
 
 def test_missing_and_broken_binary_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^nowhere\.csv: no such file$"):
+    with pytest.raises(InputError, match=r"^nowhere\.csv: no such file; check the path$"):
         build("nowhere.csv")
     (tmp_path / "x.parquet").write_bytes(b"no parquet at all")
     with pytest.raises(InputError, match=r"x\.parquet: must be a Parquet file, got "):
