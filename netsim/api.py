@@ -14,7 +14,8 @@ import numpy as np
 import netsim
 from netsim.core.arrays import Float64, Int32, distinct_rows
 from netsim.core.errors import InputError, StuckError
-from netsim.core.units import format_bytes
+from netsim.core.text import count
+from netsim.core.units import format_bytes, format_time
 from netsim.engine import CapacityChanges, EngineResult, Progress, Routes, Simulation
 from netsim.jobs import Placement, place
 from netsim.jobs.placement import check_ranks_per_host
@@ -25,8 +26,9 @@ from netsim.results.tables import flow_table, link_table, op_table, rank_table
 from netsim.routing import Paths, default_routing, path_latency
 from netsim.routing import paths as route_paths
 from netsim.topologies import Topology, build, topologies
-from netsim.traces import Trace, read_trace
+from netsim.traces import Trace, drop_absurd_times, read_trace, recorded_span_s
 from netsim.traces.schema import FLAG, OP_CODE
+from netsim.traces.times import LONGEST_S, long_gaps
 from netsim.traffic import Lowered, Protocol, lower
 from netsim.traffic.taskgraph import DELAY, TRANSFER, TaskGraph
 
@@ -80,6 +82,7 @@ def replay(
     gaps: Literal["auto", "recorded", "none"] = "auto",
     compute_scale: float = 1.0,
     flops_per_s: float | None = None,
+    longest_gap_s: float = np.inf,
     latency_mode: Literal["tail", "head"] = "tail",
     local_bytes_per_s: float = np.inf,
     allow_incomplete: bool = False,
@@ -112,6 +115,9 @@ def replay(
         A selection rule set (``"mpich"``, ``"openmpi"``, ``"nccl"``) or an algorithm per operation.
     gaps, compute_scale, flops_per_s
         Local work between calls: as recorded, scaled, or none: see `netsim.traffic.lower`.
+    longest_gap_s : float
+        Longer local work, or a longer call, is taken for a damaged clock: its times are dropped and counted. By default
+        all are kept, and work of more than a day is pointed out.
     latency_mode : {"tail", "head"}
         Path latency after the last byte has left, or before the first.
     local_bytes_per_s : float
@@ -156,14 +162,15 @@ def replay(
     82.0
     """
     begin = time.perf_counter()
-    if not isinstance(trace, Trace):
-        trace = read_trace(trace, allow_incomplete=allow_incomplete)
+    recorded = trace if isinstance(trace, Trace) else read_trace(trace, allow_incomplete=allow_incomplete)
+    data = drop_absurd_times(recorded, longest_s=longest_gap_s)
+    long_gap_notes = [] if gaps == "none" else _long_gap_note(data)
     protocol = protocol or Protocol()
     check_ranks_per_host(ranks_per_host)
-    network = resolve_topology(topology, n_hosts=-(-trace.n_ranks // ranks_per_host), params=topology_params)
-    where = place(placement, n_ranks=trace.n_ranks, topology=network, ranks_per_host=ranks_per_host, seed=seed)
+    network = resolve_topology(topology, n_hosts=-(-data.n_ranks // ranks_per_host), params=topology_params)
+    where = place(placement, n_ranks=data.n_ranks, topology=network, ranks_per_host=ranks_per_host, seed=seed)
     lowered = lower(
-        trace,
+        data,
         protocol=protocol,
         collectives=collectives,
         gaps=gaps,
@@ -176,7 +183,7 @@ def replay(
         topology=network,
         routing=routing,
         placement=where,
-        per_flow_labels=trace.profile == "flows",
+        per_flow_labels=data.profile == "flows",
         latency_mode=latency_mode,
         local_bytes_per_s=local_bytes_per_s,
         changes=changes,
@@ -188,15 +195,17 @@ def replay(
         progress=progress,
     )
     if run.engine.status == "stuck":
-        raise _stuck(run, lowered, trace)
+        raise _stuck(run, lowered, data)
     provenance = _provenance(run, seed=seed)
     provenance["trace"] = {
-        "sha256": trace.content_hash,
-        "profile": trace.profile,
-        "rows": trace.n_rows,
-        "ranks": trace.n_ranks,
-        "source": dict(trace.meta.source),
-        "complete": trace.meta.complete,
+        "sha256": recorded.content_hash,
+        "profile": data.profile,
+        "rows": data.n_rows,
+        "ranks": data.n_ranks,
+        "source": dict(data.meta.source),
+        "complete": data.meta.complete,
+        "recorded_s": recorded_span_s(recorded),
+        "time_quality": data.meta.time_quality,
     }
     provenance["lowering"] = {
         "protocol": asdict(protocol),
@@ -204,10 +213,11 @@ def replay(
         "gaps": gaps,
         "compute_scale": compute_scale,
         "flops_per_s": flops_per_s,
+        "longest_gap_s": _plain(longest_gap_s),
         "allow_incomplete": allow_incomplete,
     }
-    notes = [*trace.meta.notes, *(str(note) for note in lowered.notes), *clock_note(run.engine)]
-    return _result(run, begin=begin, provenance=provenance, trace=trace, lowered=lowered, notes=notes)
+    notes = [*data.meta.notes, *long_gap_notes, *(str(note) for note in lowered.notes), *clock_note(run.engine)]
+    return _result(run, begin=begin, provenance=provenance, trace=data, lowered=lowered, notes=notes)
 
 
 def simulate(
@@ -259,6 +269,17 @@ def simulate(
     if run.engine.status == "stuck":
         raise _stuck(run, None, None)
     return _result(run, begin=begin, provenance=_provenance(run, seed=seed), trace=None, lowered=None, notes=[])
+
+
+def _long_gap_note(trace: Trace) -> list[str]:
+    """Local work of more than a day is possible, but more often a damaged clock, and then it is the whole makespan."""
+    rows, longest_s = long_gaps(trace)
+    if not rows.any():
+        return []
+    return [
+        f"{count(int(rows.sum()), 'span')} of local work longer than {format_time(LONGEST_S)}, up to {format_time(longest_s)}: "
+        "kept; --longest-gap drops such (longest_gap_s)"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -503,7 +524,7 @@ def _stuck(run: _Run, lowered: Lowered | None, trace: Trace | None) -> StuckErro
     error = StuckError(
         "replay" if lowered is not None else "simulation",
         f"cannot finish: at {engine.now_s:.9g} s nothing more can happen",
-        got=f"{left} of {graph.n_tasks} tasks not done, {blocked} ranks waiting",
+        got=f"{left} of {count(graph.n_tasks, 'task')} not done, {count(blocked, 'rank')} waiting",
         remedy="the report names what each rank waits for",
     )
     error.report = report

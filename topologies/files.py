@@ -40,6 +40,13 @@ _PARAMETERS = (
         meaning='rows of an edge list are "cables" (a link each way) or directed "links"',
     ),
 )
+_ALIASES = {
+    "src": "source",
+    "dst": "target",
+    "destination": "target",
+    "src_type": "source_type",
+    "dst_type": "target_type",
+}
 _COUNT = re.compile(r"[0-9]{1,18}")
 _COUNTS = ("n_nodes", "n_hosts", "n_switches", "n_links")
 
@@ -56,10 +63,11 @@ def from_file(
 ) -> Topology:
     """Read a topology from a file, by its suffix.
 
-    Edge list (.csv, .parquet): columns ``source`` and ``target`` and, if wanted, ``capacity`` and ``latency`` with
-    units in the values ("100Gbps") or in the column's name (``capacity_Gbps``, ``latency_ns``,
-    ``capacity_bytes_per_s``), ``layer``, ``source_type`` and ``target_type`` ("host" or "switch"). CSV comment lines
-    begin with #; ``# n_links=24`` declares a count. Node-link .json: the "links" and the "edges" dialect of networkx
+    Edge list (.csv, .parquet): columns ``source`` and ``target`` (or ``src`` and ``dst``) and, if wanted,
+    ``capacity`` and ``latency`` with units in the values ("100Gbps") or in the column's name (``capacity_Gbps``,
+    ``latency_ns``, ``capacity_bytes_per_s``), ``layer``, ``source_type`` and ``target_type`` ("host" or "switch";
+    without them, hosts are the vertices whose name begins with "host"). CSV comment lines begin with #;
+    ``# n_links=24`` declares a count. Node-link .json: the "links" and the "edges" dialect of networkx
     and D3; "directed" says whether a row is one link; attributes as in :func:`netsim.topologies.from_networkx`.
     Declared counts (n_nodes, n_hosts, n_switches, n_links: rows of the list), at the top or under "graph", are
     checked. GraphML: attributes as in ``from_networkx``.
@@ -92,7 +100,7 @@ def from_file(
             remedy="use " + ", ".join([*_READERS, ".graphml"]),
         )
     if not file.is_file():
-        raise InputError(str(file), "no such file")
+        raise InputError(str(file), "no such file", remedy="check the path")
     if suffix == ".graphml":
         return _graphml(file, values)
     edge_list, declared = _READERS[suffix](file, default, values["edges"] == "links")
@@ -117,6 +125,7 @@ def _edge_table(
     file: Path, columns: Mapping[str, Sequence[Any]], default: Mapping[str, float], directed: bool, first_row: int
 ) -> EdgeList:
     """An edge list from named columns."""
+    columns = _renamed(file, columns)
     valid = ("source", "target", "layer", "source_type", "target_type", "capacity", "latency")
     for name in columns:
         if name not in valid and not name.startswith(("capacity_", "latency_")):
@@ -163,6 +172,18 @@ def _edge_table(
         layer=["" if x is None else str(x).strip() for x in columns.get("layer", [""] * n)],
         directed=directed,
     )
+
+
+def _renamed(file: Path, columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """The columns under the names used here; traces and other tools say src and dst."""
+    out: dict[str, Sequence[Any]] = {}
+    given: dict[str, str] = {}
+    for name, values in columns.items():
+        known = _ALIASES.get(name, name)
+        if known in out:
+            raise InputError(str(file), f"has more than one column of {known}", got=f"{given[known]}, {name}")
+        out[known], given[known] = values, name
+    return out
 
 
 def _column(what: str, name: str, column: Sequence[Any], default: float, file: Path, first_row: int) -> Float64:

@@ -7,18 +7,25 @@ import click
 __all__ = ["validate"]
 
 
-@click.command()
+@click.command(short_help="Check this installation against closed forms.")
 @click.argument("traces", nargs=-1, type=click.Path())
 @click.option(
     "--into", "page", type=click.Path(), help="Also write the tables into this Markdown page, between its marks."
 )
 def validate(traces: tuple[str, ...], page: str | None) -> int:
     """Check against closed forms, and replay TRACES on three networks with every allocation proven."""
+    import os
     from pathlib import Path
 
+    from netsim.core.errors import InputError
     from netsim.validation import validate as run_validation
     from netsim.validation import write_into
 
+    if page is not None and not (Path(page).is_file() and os.access(page, os.W_OK)):
+        # Before the minutes of work, not after them.
+        raise InputError(
+            f"page {page}", "must be a file that can be written", remedy="give an existing page with the marks"
+        )
     report = run_validation(traces)
     click.echo("\n".join(report.lines()))
     if page is not None:
