@@ -100,7 +100,7 @@ def from_file(
             remedy="use " + ", ".join([*_READERS, ".graphml"]),
         )
     if not file.is_file():
-        raise InputError(str(file), "no such file", remedy="check the path")
+        raise InputError(str(file), "is a folder" if file.is_dir() else "no such file", remedy="check the path")
     if suffix == ".graphml":
         return _graphml(file, values)
     edge_list, declared = _READERS[suffix](file, default, values["edges"] == "links")
@@ -127,6 +127,16 @@ def _edge_table(
     """An edge list from named columns."""
     columns = _renamed(file, columns)
     valid = ("source", "target", "layer", "source_type", "target_type", "capacity", "latency")
+    if not {"source", "target"} & set(columns):
+        remedy = "begin with the line source,target"
+        if any(mark in name for name in columns for mark in ";\t "):
+            remedy += "; fields are separated by commas"
+        raise InputError(
+            str(file),
+            "must have a header line with source and target",
+            got=repr(shortened(", ".join(columns))),
+            remedy=remedy,
+        )
     for name in columns:
         if name not in valid and not name.startswith(("capacity_", "latency_")):
             raise InputError(str(file), "unknown column", got=repr(shortened(name)), remedy=closest(name, valid))
@@ -134,7 +144,7 @@ def _edge_table(
         if name not in columns:
             raise InputError(str(file), f"needs a column {name!r}", got="columns " + ", ".join(columns))
     n = len(columns["source"])
-    ends = [[str(x).strip() for x in columns[name]] for name in ("source", "target")]
+    ends = [["" if x is None or x != x else str(x).strip() for x in columns[name]] for name in ("source", "target")]
     for row, (u, v) in enumerate(zip(*ends, strict=True)):
         if not u or not v:
             raise InputError(f"{file} row {row + first_row}", "source and target must not be empty")
@@ -219,7 +229,8 @@ def _csv(file: Path, default: Mapping[str, float], directed: bool) -> tuple[Edge
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(file), "must be a readable text file", got=error) from None
+        got = error.strerror if isinstance(error, OSError) else error
+        raise InputError(str(file), "must be a readable text file", got=got) from None
     for line in text.splitlines():
         if line.lstrip().startswith("#"):
             for word in line.lstrip("# ").replace(",", " ").split():
@@ -253,7 +264,7 @@ def _parquet(file: Path, default: Mapping[str, float], directed: bool) -> tuple[
         raise InputError(str(file), "must be a Parquet file", got=str(error).splitlines()[0]) from None
     _check_header(file, table.column_names)
     for field in table.schema:
-        if pa.types.is_nested(field.type):
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
             raise InputError(f"{file} column {field.name!r}", "must hold text or numbers", got=field.type)
     meta = table.schema.metadata or {}
     declared = {

@@ -199,6 +199,47 @@ def test_columns_may_be_called_as_in_traces(tmp_path: Path) -> None:
         from_file(tmp_path / "d.csv")
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"source": pa.array([None], pa.string()), "target": ["s"]},
+            "net.parquet row 0: source and target must not be empty",
+        ),
+        (
+            {"source": [1.0, float("nan")], "target": [2.0, 3.0]},
+            "net.parquet row 1: source and target must not be empty",
+        ),
+        ({"source": [b"\xff"], "target": ["s"]}, "net.parquet column 'source': must hold text or numbers, got binary"),
+    ],
+)
+def test_a_missing_name_is_no_vertex_called_none(
+    tmp_path: Path, columns: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table(columns), "net.parquet")
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        from_file("net.parquet")
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("host1,s\nhost2,s\n", "got 'host1, s'; begin with the line source,target"),
+        (
+            "source;target\na;b\n",
+            "got 'source;target'; begin with the line source,target; fields are separated by commas",
+        ),
+    ],
+)
+def test_a_list_without_its_header_says_so(tmp_path: Path, text: str, remedy: str) -> None:
+    path = tmp_path / "net.csv"
+    path.write_text(text)
+    want = f"{path}: must have a header line with source and target, {remedy}"
+    with pytest.raises(InputError, match=f"^{re.escape(want)}$"):
+        from_file(path)
+
+
 def test_a_list_without_hosts_says_how_to_mark_them(tmp_path: Path) -> None:
     (tmp_path / "net.csv").write_text("src,dst\na,s\nb,s\n")
     net = from_file(tmp_path / "net.csv")
@@ -240,7 +281,7 @@ def test_round_trip_through_node_link(tmp_path: Path) -> None:
     [
         ("x.csv", "# n_links=20\nsource,target\na,b\nb,c\n", "{}: declares n_links=20, got 2 in the list"),
         ("x.csv", "", "{}: must have a header line, got an empty file"),
-        ("x.csv", "a,b\n1,2\n", "{}: unknown column, got 'a'; valid: capacity, latency, layer, source, source_type, "
+        ("x.csv", "source,target,b\n1,2,3\n", "{}: unknown column, got 'b'; valid: capacity, latency, layer, source, source_type, "
          "target, target_type"),
         ("x.csv", "source,capacity\n1,2\n", "{}: needs a column 'target', got columns source, capacity"),
         ("x.csv", "source,target\n1,2,3\n", "{} row 1: must have 2 fields as the header, got 3"),
