@@ -86,6 +86,7 @@ def replay(
     latency_mode: Literal["tail", "head"] = "tail",
     local_bytes_per_s: float = np.inf,
     allow_incomplete: bool = False,
+    steady_collectives: bool = False,
     changes: CapacityChanges | None = None,
     seed: int = 0,
     bins: int = DEFAULT_BINS,
@@ -124,6 +125,8 @@ def replay(
         Speed of transfers between ranks of one host, in bytes/s; inf: they take no time.
     allow_incomplete : bool
         Drop calls that some ranks lack instead of refusing the trace; they are counted.
+    steady_collectives : bool
+        Bulk mode: pipelined collectives as flows without steps, see `netsim.traffic.lower`.
     changes : CapacityChanges, optional
         Links that change capacity during the run.
     seed : int
@@ -177,6 +180,7 @@ def replay(
         compute_scale=compute_scale,
         flops_per_s=flops_per_s,
         allow_incomplete=allow_incomplete,
+        steady_collectives=steady_collectives,
     )
     run = _run(
         lowered.graph,
@@ -216,6 +220,9 @@ def replay(
         "longest_gap_s": _plain(longest_gap_s),
         "allow_incomplete": allow_incomplete,
     }
+    steady = lowered.count("steady_collectives")
+    if steady:
+        provenance["approximations"]["steady_collectives"] = steady
     notes = [*data.meta.notes, *long_gap_notes, *(str(note) for note in lowered.notes), *clock_note(run.engine)]
     return _result(run, begin=begin, provenance=provenance, trace=data, lowered=lowered, notes=notes)
 

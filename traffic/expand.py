@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.core.arrays import Float64, Int64, csr_gather, csr_order, distinct, distinct_rows
+from netsim.traffic.collectives import Steady
 
-__all__ = ["Template", "make_template"]
+__all__ = ["Template", "make_template", "steady_template"]
 
 _NONE: Int64 = np.zeros(0, dtype=np.int64)
 
@@ -37,6 +38,8 @@ class Template:
         Edges between tasks; numbers from ``n_tasks`` on mean the entry (as a source) or exit (as a target) of a member.
     exit_s : float64 array, shape (n_members,)
         Processor time of each member after its last step.
+    latencies : int
+        Path latencies that each message pays.
     """
 
     n_members: int
@@ -48,6 +51,7 @@ class Template:
     edge_from: Int64
     edge_to: Int64
     exit_s: Float64
+    latencies: int = 1
 
     @property
     def n_tasks(self) -> int:
@@ -208,6 +212,39 @@ def make_template(
         edge_from=both // (n_tasks + n_members),
         edge_to=both % (n_tasks + n_members),
         exit_s=exit_s,
+    )
+
+
+def steady_template(
+    *, n_members: int, flows: Steady, send_overhead_s: float = 0.0, recv_overhead_s: float = 0.0
+) -> Template:
+    """Wire a collective without steps: all flows start when all have entered, all leave when all flows are delivered.
+
+    Examples
+    --------
+    >>> flows = Steady(src=[0, 1], dst=[1, 0], size_bytes=[8, 8], n_steps=2)
+    >>> t = steady_template(n_members=2, flows=flows, send_overhead_s=1.0)
+    >>> t.n_tasks, t.edge_from.tolist(), t.edge_to.tolist(), t.exit_s.tolist(), t.latencies
+    (4, [4, 5, 2, 2, 0, 1, 3, 3], [2, 2, 0, 1, 3, 3, 4, 5], [2.0, 2.0], 2)
+    """
+    m = int(flows.src.size)
+    message, member = np.arange(m), np.arange(n_members)
+    begin, end, outside = np.full(m, m), np.full(m, m + 1), m + 2 + member
+    edge_from = [outside, begin, message, np.full(n_members, m + 1)]
+    edge_to = [np.full(n_members, m), message, end, outside]
+    if m == 0:
+        edge_from, edge_to = [*edge_from, np.array([0])], [*edge_to, np.array([1])]
+    return Template(
+        n_members=n_members,
+        src=flows.src,
+        dst=flows.dst,
+        size_bytes=flows.size_bytes.astype(np.float64),
+        delay_member=np.zeros(2, dtype=np.int64),
+        delay_s=np.zeros(2),
+        edge_from=np.concatenate(edge_from),
+        edge_to=np.concatenate(edge_to),
+        exit_s=np.full(n_members, flows.n_steps * (send_overhead_s + recv_overhead_s)),
+        latencies=flows.n_steps,
     )
 
 

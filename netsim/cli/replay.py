@@ -70,6 +70,11 @@ NOTES_SHOWN = 6
 @click.option("--seed", type=WHOLE, default=0, show_default=True)
 @click.option("--bins", type=WHOLE, default=200, show_default=True, help="Time bins of the links table.")
 @click.option(
+    "--steady-collectives",
+    is_flag=True,
+    help="Bulk mode: rings and pairwise exchanges as steady flows instead of step by step.",
+)
+@click.option(
     "--level-tolerance",
     type=PART,
     default="0",

@@ -102,6 +102,7 @@ class Problem(NamedTuple):
     route_link: np.ndarray  # int32 (hops,)
     route_use: np.ndarray  # float64 (hops,) or (1,): consumption per unit of rate
     route_latency_s: np.ndarray  # float64 (r,)
+    latencies: np.ndarray  # int32 (n,) path latencies that a transfer pays, or (0,): 1 each
     weight: np.ndarray  # float64 (n,) or (1,)
     rate_cap: np.ndarray  # float64 (n,) or (0,): none
     change_s: np.ndarray  # float64 (c,) sorted: times of capacity changes
@@ -943,12 +944,18 @@ def _ended(p, s, task, now):
 
 
 @bare_kernel
+def _latency(p, task):
+    once = p.route_latency_s[p.route[task]]
+    return once * p.latencies[task] if p.latencies.size > 0 else once
+
+
+@bare_kernel
 def _drained(p, s, task, now):
     s.drain_s[task] = now
     _release(p, s, task, 1, now)
     latency = 0.0
     if p.head == 0 and p.route[task] >= 0:
-        latency = p.route_latency_s[p.route[task]]
+        latency = _latency(p, task)
     if latency > 0.0:
         s.integer[I_TIMERS] = _push_timer(s.timer_s, s.timer, s.integer[I_TIMERS], now + latency, task * 4 + DELIVERED)
     else:
@@ -985,7 +992,7 @@ def _begin(p, s, task, now, network_links, shift):
         else:
             _drained(p, s, task, now)
         return DONE
-    latency = p.route_latency_s[route]
+    latency = _latency(p, task)
     if p.head == 1 and latency > 0.0:
         s.start_s[task] = now
         _release(p, s, task, 2, now)

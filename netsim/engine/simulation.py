@@ -222,6 +222,7 @@ class Simulation:
             route_link=frozen(routes.link, np.int32),
             route_use=frozen(np.ones(1) if routes.use is None else routes.use, np.float64),
             route_latency_s=frozen(routes.latency_s, np.float64),
+            latencies=graph.latencies,
             weight=frozen(weights, np.float64),
             rate_cap=frozen(caps, np.float64),
             change_s=frozen(changes.time_s, np.float64),
