@@ -37,6 +37,7 @@ MORE_POOL = 4
 MORE_TIMERS = 5
 MORE_LEVELS = 6
 MORE_NODES = 7
+EPOCH = 8
 
 # What a timer is for.
 DELAY_END = 0
@@ -64,7 +65,9 @@ I_SETUP = 15  # 1 once tasks without predecessors have been stacked
 I_FINISHED_FLOWS = 16
 I_FLOWS = 17  # transfers under way (several may share a slot)
 I_FREE_NODES = 18
-I_SIZE = 20
+I_NOTED = 19  # links noted for the low class
+I_CURSOR = 20  # next entry of the lists of ``act``
+I_SIZE = 24
 
 F_NOW = 0
 F_BIN = 1  # width of a time bin in seconds
@@ -95,6 +98,7 @@ class Problem(NamedTuple):
     full: int  # 1: put all active flows into play at each batch (the slow check of the sweep)
     local_rate: float  # bytes/s of transfers that stay on their host
     share_slots: int  # 1: transfers of one route share a slot
+    low: int  # number of the link that carries the low class over link 0; 0: there is one class
 
 
 class State(NamedTuple):
@@ -159,6 +163,10 @@ class State(NamedTuple):
     link_bytes: np.ndarray  # float64 (l,)
     bin_row: np.ndarray  # int32 (l,) row of bin_bytes, -1
     bin_bytes: np.ndarray  # float64 (rows, bins)
+    # two classes: network links whose use or capacity may have changed since the low class was given what is left
+    noted: np.ndarray  # int32 (l,) or (0,)
+    is_noted: np.ndarray  # uint8 (l,) or (0,)
+    failed_s: np.ndarray  # float64 (n,) or (0,): NaN until the transfer fails
     integer: np.ndarray  # int64 (I_SIZE,)
     real: np.ndarray  # float64 (F_SIZE,)
 
@@ -615,6 +623,28 @@ def _sweep(s, now, shift, limit):
 
 
 @kernel
+def _set_capacity(s, link, capacity, shift, limit):
+    """Change the capacity of a link within a batch. Returns MORE_LEVELS, to be called again, or DONE."""
+    # All flows on the link come into play: at level 0 nothing has been swept yet, so that is always allowed.
+    base = s.member_base[link]
+    for q in range(s.members[link]):
+        slot = s.pool[base + q] >> shift
+        if s.status[slot] == 0:
+            if s.integer[I_LEVELS] + limit > s.level_key.size:
+                return MORE_LEVELS
+            _into_play(s, slot, shift)
+    if s.integer[I_LEVELS] + limit > s.level_key.size:
+        return MORE_LEVELS
+    if capacity < s.capacity[link]:
+        # The rounding error of the sum belongs to the larger capacity: sum afresh.
+        s.updates[link] = 1 << 30
+    s.capacity[link] = capacity
+    if s.mark[link] == s.integer[I_STAMP] and s.play_count[link] > 0:
+        s.integer[I_LEVELS] = _push_level(s.level_key, s.level_link, s.integer[I_LEVELS], _key(s, link), link)
+    return DONE
+
+
+@kernel
 def _apply(s, now, shift):
     """Give the flows in play their new rates and finish times."""
     n = s.integer[I_PLAY]
@@ -676,6 +706,52 @@ def _apply(s, now, shift):
     s.integer[I_PLAY] = 0
 
 
+# ---------------------------------------------------------------- two classes
+
+
+@kernel
+def _note(s, link):
+    """Remember a network link whose use or capacity may have changed."""
+    if s.is_noted[link] == 0:
+        s.is_noted[link] = 1
+        s.noted[s.integer[I_NOTED]] = link
+        s.integer[I_NOTED] += 1
+
+
+@kernel
+def _note_slot(p, s, slot, shift):
+    """Note the links of a slot of the high class."""
+    base = slot << shift
+    for h in range(base, base + s.hops[slot]):
+        if s.hop_link[h] < p.low:
+            _note(s, s.hop_link[h])
+
+
+@kernel
+def _pass_down(p, s, shift, limit):
+    """Give the low class what the high one leaves of the noted links.
+
+    The high class is settled. Changes the capacities of the links of the low class, as a new batch at the same time. Returns
+    MORE_LEVELS with the rest still noted, else DONE.
+    """
+    s.integer[I_STAMP] += 1
+    while s.integer[I_NOTED] > 0:
+        link = s.noted[s.integer[I_NOTED] - 1]
+        low = p.low + link
+        left = s.capacity[link] - s.used[link]
+        # What is left of a full link is 0, not the rounding error of a sum: else low transfers would crawl instead of wait.
+        if s.holds[link] > 0 or left <= 1e-9 * s.capacity[link]:
+            left = 0.0
+        old = s.capacity[low]
+        if (left == 0.0) != (old == 0.0) or abs(left - old) > 1e-13 * s.capacity[link]:
+            status = _set_capacity(s, low, left, shift, limit)
+            if status != DONE:
+                return status
+        s.is_noted[link] = 0
+        s.integer[I_NOTED] -= 1
+    return DONE
+
+
 # ---------------------------------------------------------------- tasks
 
 
@@ -713,6 +789,12 @@ def _drained(p, s, task, now):
 
 
 @kernel
+def _refused(s, task, now):
+    """A transfer without any route (-2) fails: it never drains nor ends."""
+    s.failed_s[task] = now
+
+
+@kernel
 def _begin(p, s, task, now, network_links, shift):
     """Start a ready task. Returns a status other than DONE, with nothing changed, when an array is too small."""
     # Each start adds one timer at most now, and one more when it drains in this batch.
@@ -732,6 +814,11 @@ def _begin(p, s, task, now, network_links, shift):
         return DONE
     route = p.route[task]
     size = p.amount[task]
+    if route < -1:
+        s.start_s[task] = now
+        _release(p, s, task, 2, now)
+        _refused(s, task, now)
+        return DONE
     if route < 0:
         s.start_s[task] = now
         _release(p, s, task, 2, now)
@@ -766,7 +853,7 @@ def _begin(p, s, task, now, network_links, shift):
 
 
 @kernel
-def advance(p, s, network_links, shift, max_events):
+def advance(p, s, network_links, shift, max_events, until_s):
     """Handle up to ``max_events`` batches of simultaneous events. O((active flows changed) log) per batch.
 
     Parameters
@@ -775,15 +862,18 @@ def advance(p, s, network_links, shift, max_events):
     s : State
         Changed in place.
     network_links : int
-        Links of the network; private links of slots follow them.
+        Links of the network, with those of the low class; private links of slots follow them.
     shift : int
         A slot owns ``1 << shift`` hop entries.
     max_events : int
+    until_s : float
+        Handle nothing later than this.
 
     Returns
     -------
     int
-        DONE, STUCK, BUDGET, or MORE_* when an array must be enlarged before going on.
+        DONE, STUCK, BUDGET, EPOCH (all up to ``until_s`` is handled, and that is now), or MORE_* when an array must be enlarged
+        before going on.
     """
     n_tasks = p.kind.size
     integer = s.integer
@@ -811,7 +901,11 @@ def advance(p, s, network_links, shift, max_events):
             # Nothing will happen by itself; a capacity change still to come may wake a flow that waits for a dark link.
             if timer == np.inf and finish == np.inf and (integer[I_ACTIVE] == 0 or change == np.inf):
                 return DONE if integer[I_DONE] == n_tasks else STUCK
-            now = max(now, min(timer, min(finish, change)))
+            soonest = min(timer, min(finish, change))
+            if soonest > until_s:
+                s.real[F_NOW] = max(now, until_s)
+                return EPOCH
+            now = max(now, soonest)
             s.real[F_NOW] = now
             handled += 1
             integer[I_EVENTS] += 1
@@ -855,6 +949,8 @@ def advance(p, s, network_links, shift, max_events):
                         _down(s.heap, s.heap_at, s.finish_s, integer[I_ACTIVE], 0)
                     if p.share_slots == 1:
                         s.slot_of_route[p.route[s.node_task[done]]] = -1
+                    if p.low > 0:
+                        _note_slot(p, s, slot, shift)
                     _leave(s, slot, now, shift)
                 else:
                     if s.flows[slot] == 1:
@@ -880,6 +976,10 @@ def advance(p, s, network_links, shift, max_events):
                 what = s.timer[0] & 3
                 task = s.timer[0] >> 2
                 if what == ENTER:
+                    if p.route[task] < -1:
+                        integer[I_TIMERS] = _pop_timer(s.timer_s, s.timer, integer[I_TIMERS])
+                        _refused(s, task, now)
+                        continue
                     if p.amount[task] > 0.0:
                         status = _room(p, s, task, network_links, shift)
                         if status != DONE:
@@ -903,19 +1003,11 @@ def advance(p, s, network_links, shift, max_events):
                     _ended(p, s, task, now)
             while integer[I_CHANGE] < p.change_s.size and p.change_s[integer[I_CHANGE]] <= near:
                 link = p.change_link[integer[I_CHANGE]]
-                # All flows on the link come into play: at level 0 nothing has been swept yet, so that is always allowed.
-                base = s.member_base[link]
-                for q in range(s.members[link]):
-                    slot = s.pool[base + q] >> shift
-                    if s.status[slot] == 0:
-                        if integer[I_LEVELS] + limit > s.level_key.size:
-                            return MORE_LEVELS
-                        _into_play(s, slot, shift)
-                s.capacity[link] = p.change_capacity[integer[I_CHANGE]]
-                if s.mark[link] == integer[I_STAMP] and s.play_count[link] > 0:
-                    if integer[I_LEVELS] + limit > s.level_key.size:
-                        return MORE_LEVELS
-                    integer[I_LEVELS] = _push_level(s.level_key, s.level_link, integer[I_LEVELS], _key(s, link), link)
+                status = _set_capacity(s, link, p.change_capacity[integer[I_CHANGE]], shift, limit)
+                if status != DONE:
+                    return status
+                if p.low > 0:
+                    _note(s, link)
                 integer[I_CHANGE] += 1
             integer[I_PENDING] = 1
         while integer[I_STACK] > 0:
@@ -937,9 +1029,149 @@ def advance(p, s, network_links, shift, max_events):
             status = _sweep(s, now, shift, limit)
             if status != DONE:
                 return status
+        if p.low > 0:
+            for i in range(integer[I_PLAY]):
+                _note_slot(p, s, s.play[i], shift)
         if integer[I_PLAY] > 0:
             _apply(s, now, shift)
+        if integer[I_NOTED] > 0:
+            status = _pass_down(p, s, shift, limit)
+            if status != DONE:
+                return status
+            # Settle the low class; nothing else is pending.
+            if integer[I_LEVELS] > 0:
+                continue
         integer[I_PENDING] = 0
+
+
+# ---------------------------------------------------------------- what a controller sees and does
+
+
+@kernel
+def transfers(s, now, task, slot_of, rate, left):
+    """Fill in the transfers under way: task, slot, bytes/s of each and bytes left. O(transfers)."""
+    todo = np.empty(s.integer[I_FLOWS] + 1, np.int32)
+    n = 0
+    for i in range(s.integer[I_ACTIVE]):
+        slot = s.heap[i]
+        served = s.served[slot] + s.share[slot] * (now - s.touched_s[slot])
+        todo[0] = s.first[slot]
+        waiting = 1
+        while waiting > 0:
+            waiting -= 1
+            node = todo[waiting]
+            task[n] = s.node_task[node]
+            slot_of[n] = slot
+            rate[n] = s.share[slot]
+            left[n] = max(s.node_target[node] - served, 0.0)
+            n += 1
+            if s.node_next[node] >= 0:
+                todo[waiting] = s.node_next[node]
+                waiting += 1
+            if s.node_child[node] >= 0:
+                todo[waiting] = s.node_child[node]
+                waiting += 1
+
+
+@kernel
+def _withdraw(p, s, slot, row, leaving, left, now, shift):
+    """Take the transfers marked in ``leaving`` out of their slot and write down what they have left."""
+    _serve(s, slot, now)
+    weight = s.flow_weight[slot] / s.flows[slot]
+    kept = np.int32(-1)
+    todo = s.first[slot]
+    while todo >= 0:
+        node = todo
+        todo = s.node_next[node]
+        child = s.node_child[node]
+        while child >= 0:
+            later = s.node_next[child]
+            s.node_next[child] = todo
+            todo = child
+            child = later
+        s.node_child[node] = -1
+        s.node_next[node] = -1
+        task = s.node_task[node]
+        if leaving[task] == 0:
+            kept = _merge(s, kept, node)
+            continue
+        left[task] = max(s.node_target[node] - s.served[slot], 0.0)
+        s.free_node[s.integer[I_FREE_NODES]] = node
+        s.integer[I_FREE_NODES] += 1
+        s.integer[I_FLOWS] -= 1
+        s.flows[slot] -= 1
+    s.first[slot] = kept
+    if s.flows[slot] > 0:
+        s.changed[slot] = 1
+        s.flow_weight[slot] = weight * s.flows[slot]
+        s.finish_s[slot] = np.inf
+        _down(s.heap, s.heap_at, s.finish_s, s.integer[I_ACTIVE], s.heap_at[slot])
+        _into_play(s, slot, shift)
+        return
+    at = s.heap_at[slot]
+    s.integer[I_ACTIVE] -= 1
+    last = s.heap[s.integer[I_ACTIVE]]
+    if last != slot:
+        s.heap[at] = last
+        s.heap_at[last] = at
+        _up(s.heap, s.heap_at, s.finish_s, at)
+        _down(s.heap, s.heap_at, s.finish_s, s.integer[I_ACTIVE], s.heap_at[last])
+    if p.share_slots == 1:
+        s.slot_of_route[row] = -1
+    if p.low > 0:
+        _note_slot(p, s, slot, shift)
+    _leave(s, slot, now, shift)
+
+
+@kernel
+def act(p, s, slots, rows, leaving, left, links, capacities, entering, network_links, shift):
+    """Do what a controller ordered, as the first part of a batch at the present time; ``advance`` then settles the rates.
+
+    Parameters
+    ----------
+    p : Problem
+        With the new routes.
+    s : State
+    slots, rows : int32 array
+        Slots that transfers leave, each once, and the routes of those slots.
+    leaving : uint8 array, shape (n,)
+    left : float64 array, shape (n,)
+        Written: bytes left of the tasks that leave. May be the memory of ``p.amount``, for those that enter again.
+    links, capacities : int32 and float64 arrays
+    entering : int32 array
+        Tasks that enter on their new routes.
+    network_links, shift : int
+
+    Returns
+    -------
+    int
+        DONE, or MORE_*: enlarge and call again with the same lists.
+    """
+    # In this order: a slot in play cannot leave, and only leaving requires one that is not.
+    now = s.real[F_NOW]
+    limit = 4 * (1 << shift)
+    n, m = slots.size, links.size
+    while s.integer[I_CURSOR] < n + m + entering.size:
+        if s.integer[I_LEVELS] + limit > s.level_key.size:
+            return MORE_LEVELS
+        i = s.integer[I_CURSOR]
+        if i < n:
+            _withdraw(p, s, slots[i], rows[i], leaving, left, now, shift)
+        elif i < n + m:
+            status = _set_capacity(s, links[i - n], capacities[i - n], shift, limit)
+            if status != DONE:
+                return status
+            if p.low > 0:
+                _note(s, links[i - n])
+        else:
+            task = entering[i - n - m]
+            status = _room(p, s, task, network_links, shift)
+            if status != DONE:
+                return status
+            _enter(p, s, task, now, network_links, shift)
+        s.integer[I_CURSOR] += 1
+    s.integer[I_CURSOR] = 0
+    return DONE
 
 
 @kernel

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from netsim.core.arrays import Float64, Int32, Int64, frozen
+from netsim.core.arrays import Float64, Int32, Int64, csr_gather, frozen
 from netsim.core.errors import InputError, NetsimError
 from netsim.engine import _kernels as k
-from netsim.engine.inputs import CapacityChanges, Routes, check_changes, check_routes, per_task
+from netsim.engine.inputs import CapacityChanges, Routes, check_changes, check_priority, check_routes, per_task
 from netsim.traffic.taskgraph import TaskGraph
 
 __all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation", "critical_path", "load_kernels"]
@@ -112,6 +112,10 @@ class Simulation:
         Speed of transfers that stay on their host; inf takes no time.
     weight, rate_cap_bytes_per_s : array_like of float, shape (n_tasks,), optional
         Share of a transfer relative to others, and its own rate limit.
+    priority : array_like of int, shape (n_tasks,), optional
+        0 high (the default of every transfer), 1 low. Strict and work-conserving: the high class shares the links as if the low
+        one did not exist, and the low class shares what is left, both max-min. Inside, low transfers cross links of their own,
+        numbered ``n_links + link``, whose capacity is what the high class leaves; less than 1e-9 of a link counts as nothing.
     changes : CapacityChanges, optional
     bins : int
         Number of time bins for bytes per link (an even number; 0: totals only). The width starts small and doubles as the run grows.
@@ -150,6 +154,7 @@ class Simulation:
         local_bytes_per_s: float = np.inf,
         weight: npt.ArrayLike | None = None,
         rate_cap_bytes_per_s: npt.ArrayLike | None = None,
+        priority: npt.ArrayLike | None = None,
         changes: CapacityChanges | None = None,
         bins: int = 0,
         full_solve: bool = False,
@@ -185,6 +190,12 @@ class Simulation:
             time_s=np.empty(0), link=np.empty(0, np.int32), capacity_bytes_per_s=np.empty(0)
         )
         check_changes(changes, n_links)
+        low = np.zeros(n, dtype=bool) if priority is None else check_priority(priority, n)
+        # The low class costs nothing where nobody is in it.
+        self._low = n_links if (low & (np.asarray(routes.of_task) >= 0)).any() else 0
+        self._private = n_links + self._low
+        if self._low:
+            routes = _on_low_links(routes, low, n_links)
         self._graph = graph
         self._routes = routes
         self._n_links = n_links
@@ -210,26 +221,33 @@ class Simulation:
             full=int(full_solve),
             local_rate=float(local_bytes_per_s),
             share_slots=int(weights.size == 1 and caps.size == 0),
+            low=self._low,
         )
         self._caps = bool(caps.size)
         self._certify = certify
         self._certified = 0
-        self._bin_link = np.unique(routes.link).astype(np.int32) if bins else np.empty(0, np.int32)
+        self._bin_link = np.empty(0, np.int32)
+        if bins:
+            self._bin_link = np.unique(routes.link % n_links if self._low else routes.link).astype(np.int32)
         self._state = self._allocate(np.minimum(capacity, UNLIMITED), bins)
         self._wall_s = 0.0
 
     def _allocate(self, capacity: Float64, bins: int) -> k.State:
         n, links = self._graph.n_tasks, self._n_links
         slots = 64
-        rows = links + (slots if self._caps else 0)
+        rows = self._private + (slots if self._caps else 0)
         bin_row = np.full(links, -1, np.int32)
         bin_row[self._bin_link] = np.arange(self._bin_link.size, dtype=np.int32)
+        if self._low:
+            # The bytes of both classes go into one row.
+            bin_row = np.tile(bin_row, 2)
 
         def link_array(dtype: npt.DTypeLike, fill: float = 0) -> npt.NDArray[np.generic]:
             return np.full(rows, fill, dtype)
 
         full_capacity = np.zeros(rows)
         full_capacity[:links] = capacity
+        full_capacity[links : links + self._low] = capacity[: self._low]
         integer = np.zeros(k.I_SIZE, np.int64)
         integer[k.I_FREE] = slots
         integer[k.I_FREE_NODES] = slots
@@ -292,6 +310,9 @@ class Simulation:
             link_bytes=link_array(np.float64),
             bin_row=bin_row,
             bin_bytes=np.zeros((self._bin_link.size, bins)),
+            noted=np.zeros(self._low, np.int32),
+            is_noted=np.zeros(self._low, np.uint8),
+            failed_s=np.empty(0),
             integer=integer,
             real=real,
         )
@@ -339,7 +360,7 @@ class Simulation:
             for name in ("hop_link", "hop_use", "hop_at"):
                 fresh[name] = _longer(getattr(s, name), size << self._shift)
             if self._caps:
-                rows = self._n_links + size
+                rows = self._private + size
                 for name in [
                     "capacity",
                     "used",
@@ -357,7 +378,7 @@ class Simulation:
                     "link_bytes",
                 ]:
                     grown = _longer(getattr(s, name), rows)
-                    grown[self._n_links + old :] = 0
+                    grown[self._private + old :] = 0
                     fresh[name] = grown
             self._state = s._replace(**fresh)
         elif status == k.MORE_NODES:
@@ -381,7 +402,7 @@ class Simulation:
                     break
             return status
         while True:
-            code = k.advance(self._problem, self._state, self._n_links, self._shift, batches)
+            code = k.advance(self._problem, self._state, self._private, self._shift, batches, np.inf)
             if self._certify and code in (k.DONE, k.STUCK, k.BUDGET):
                 self._prove()
             if code == k.DONE:
@@ -394,7 +415,19 @@ class Simulation:
 
     def _prove(self) -> None:
         rows = self._state.capacity.size
-        task = k.certify(self._state, self._shift, np.empty(rows), np.empty(rows), 1e-9)
+        use = np.zeros(rows)
+        task = k.certify(self._state, self._shift, use, np.empty(rows), 1e-9)
+        if self._low and task < 0:
+            # The certificate holds per class; what the low class shares must be what the high one leaves.
+            n = self._n_links
+            capacity = self._state.capacity
+            wrong = np.abs(capacity[:n] - use[:n] - capacity[n : 2 * n]) > 1e-8 * capacity[:n]
+            if wrong.any():
+                raise NetsimError(
+                    f"link {np.flatnonzero(wrong)[0]} at {self.now_s} s",
+                    "the low class must share what the high one leaves",
+                    remedy="report it",
+                )
         if task >= 0:
             raise NetsimError(
                 f"transfer {task} at {self.now_s} s",
@@ -457,6 +490,9 @@ class Simulation:
         """What is known now; bytes per link are counted up to the present moment."""
         s = self._state
         k.settle_counts(s, float(s.real[k.F_NOW]))
+        link_bytes = s.link_bytes[: self._n_links]
+        if self._low:
+            link_bytes = link_bytes + s.link_bytes[self._n_links : self._private]
         return EngineResult(
             status=status,
             now_s=float(s.real[k.F_NOW]),
@@ -464,7 +500,7 @@ class Simulation:
             drain_s=s.drain_s,
             end_s=s.end_s,
             critical=s.critical,
-            link_bytes=s.link_bytes[: self._n_links],
+            link_bytes=link_bytes,
             bin_s=float(s.real[k.F_BIN]),
             bin_link=self._bin_link,
             bin_bytes=s.bin_bytes,
@@ -515,7 +551,10 @@ class Simulation:
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
-    """Rates of the active transfers at one moment. Rate caps appear as private links after the network's links.
+    """Rates of the active transfers at one moment.
+
+    With two classes, link ``n_links + l`` is what the high class leaves of link l to the low one. Rate caps appear as private links
+    after those.
 
     Attributes
     ----------
@@ -532,6 +571,22 @@ class Allocation:
     link: Int32
     use: Float64
     capacity_bytes_per_s: Float64
+
+
+def _on_low_links(routes: Routes, low: npt.NDArray[np.bool_], n_links: int) -> Routes:
+    """Routes of their own for the transfers of the low class, over the links that stand for what is left."""
+    of_task = np.array(routes.of_task, dtype=np.int64)
+    mine = np.flatnonzero(low & (of_task >= 0))
+    rows, row = np.unique(of_task[mine], return_inverse=True)
+    ptr, at = csr_gather(routes.ptr, rows)
+    of_task[mine] = routes.ptr.size - 1 + row
+    return Routes(
+        of_task=of_task.astype(np.int32),
+        ptr=np.concatenate([routes.ptr, routes.ptr[-1] + ptr[1:]]),
+        link=np.concatenate([routes.link, np.asarray(routes.link)[at] + n_links]),
+        latency_s=np.concatenate([routes.latency_s, np.asarray(routes.latency_s)[rows]]),
+        use=None if routes.use is None else np.concatenate([routes.use, np.asarray(routes.use)[at]]),
+    )
 
 
 @functools.cache
