@@ -73,6 +73,10 @@ F_NOW = 0
 F_BIN = 1  # width of a time bin in seconds
 F_SIZE = 4
 
+# Stands for an infinite capacity inside the solver: a transfer of 1e15 bytes takes 1e-15 s, which rounds to nothing on any clock
+# above 10 s, while sums and differences stay finite (inf - inf would not).
+UNLIMITED = 1e30
+
 ULP = 2.220446049250313e-16
 
 

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from netsim.core.arrays import Float64, Int32, Int64, csr_gather, frozen
-from netsim.core.errors import InputError, NetsimError
+from netsim.core.errors import InputError, NetsimError, StuckError
 from netsim.engine import _kernels as k
+from netsim.engine.control import Control, Steering
 from netsim.engine.inputs import CapacityChanges, Routes, check_changes, check_priority, check_routes, per_task
-from netsim.traffic.taskgraph import TaskGraph
+from netsim.traffic.taskgraph import AFTER_START, TRANSFER, TaskGraph
 
 __all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation", "critical_path", "load_kernels"]
-
-# Stands for an infinite capacity inside the solver: a transfer of 1e15 bytes takes 1e-15 s, which rounds to nothing on any clock
-# above 10 s, while sums and differences stay finite (inf - inf would not).
-UNLIMITED = 1e30
 
 # Batches of events in the first call of the compiled loop, and how long a call may take.
 FIRST_BATCHES = 256
 CALL_S = 0.1
+MOST_BATCHES = 1 << 30
+
+# Lines of a report about transfers that wait.
+MOST_LINES = 50
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class EngineResult:
     Attributes
     ----------
     status : str
-        ``"finished"``, ``"stuck"`` or ``"interrupted"``.
+        ``"finished"``, ``"stuck"``, ``"interrupted"``, or ``"failed"``: all has ended but transfers that failed and what waits for
+        them.
     now_s : float
         Simulated time when the run ended.
     start_s, drain_s, end_s : float64 arrays, shape (n_tasks,)
@@ -60,6 +62,12 @@ class EngineResult:
         Bytes per link and time bin, for links that are on some route.
     counts : dict
         events, solves, flows, flows in play and changed: how much work the solver did.
+    failed : int32 array, shape (f,)
+        Transfers that failed. They have a start, but neither drain nor end, and release nothing that waits for these: data that
+        never arrived must not let a program go on as if it had. Independent transfers go on. Rather than a flag on an
+        ordinary end, which a reader of the moments can miss, NaN cannot be mistaken for a duration.
+    failed_s, unsent_bytes : float64 arrays, shape (f,)
+        When, and how much each had left to send; what it had sent is in ``link_bytes``.
     worst_link_byte_error : float
         How far the count of a link (rate times time) was from the bytes routed over it, relative, on the worst link.
     wall_s : float
@@ -77,6 +85,9 @@ class EngineResult:
     bin_link: Int32
     bin_bytes: Float64
     counts: dict[str, int] = field(default_factory=dict)
+    failed: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
+    failed_s: Float64 = field(default_factory=lambda: np.empty(0))
+    unsent_bytes: Float64 = field(default_factory=lambda: np.empty(0))
     worst_link_byte_error: float = 0.0
     wall_s: float = 0.0
 
@@ -142,6 +153,15 @@ class Simulation:
     >>> result = Simulation(graph=build.graph(), routes=routes, capacity_bytes_per_s=[10.0]).run()
     >>> result.end_s.tolist()
     [4.5, 6.5, 5.5]
+
+    Attributes
+    ----------
+    graph : TaskGraph
+    routes : Routes
+        As given.
+    n_links : int
+    is_low : bool array, shape (n_tasks,)
+        Tasks in the low class.
     """
 
     def __init__(
@@ -194,11 +214,14 @@ class Simulation:
         # The low class costs nothing where nobody is in it.
         self._low = n_links if (low & (np.asarray(routes.of_task) >= 0)).any() else 0
         self._private = n_links + self._low
+        given = routes
         if self._low:
             routes = _on_low_links(routes, low, n_links)
-        self._graph = graph
-        self._routes = routes
-        self._n_links = n_links
+        self.graph = graph
+        self.routes = given
+        self.n_links = n_links
+        self.is_low = low
+        self._n_routes = routes.ptr.size - 1
         longest = int(np.diff(routes.ptr).max(initial=1)) + (1 if caps.size else 0)
         self._shift = max(1, int(np.ceil(np.log2(longest))))
         self._problem = k.Problem(
@@ -216,7 +239,7 @@ class Simulation:
             rate_cap=frozen(caps, np.float64),
             change_s=frozen(changes.time_s, np.float64),
             change_link=frozen(changes.link, np.int32),
-            change_capacity=frozen(np.minimum(changes.capacity_bytes_per_s, UNLIMITED), np.float64),
+            change_capacity=frozen(np.minimum(changes.capacity_bytes_per_s, k.UNLIMITED), np.float64),
             head=int(latency_mode == "head"),
             full=int(full_solve),
             local_rate=float(local_bytes_per_s),
@@ -229,11 +252,11 @@ class Simulation:
         self._bin_link = np.empty(0, np.int32)
         if bins:
             self._bin_link = np.unique(routes.link % n_links if self._low else routes.link).astype(np.int32)
-        self._state = self._allocate(np.minimum(capacity, UNLIMITED), bins)
+        self._state = self._allocate(np.minimum(capacity, k.UNLIMITED), bins)
         self._wall_s = 0.0
 
     def _allocate(self, capacity: Float64, bins: int) -> k.State:
-        n, links = self._graph.n_tasks, self._n_links
+        n, links = self.graph.n_tasks, self.n_links
         slots = 64
         rows = self._private + (slots if self._caps else 0)
         bin_row = np.full(links, -1, np.int32)
@@ -269,7 +292,7 @@ class Simulation:
             node_child=np.full(slots, -1, np.int32),
             node_next=np.full(slots, -1, np.int32),
             free_node=np.arange(slots - 1, -1, -1, dtype=np.int32),
-            slot_of_route=np.full(max(len(self._routes.latency_s), 1), -1, np.int32),
+            slot_of_route=np.full(max(self._n_routes, 1), -1, np.int32),
             first=np.full(slots, -1, np.int32),
             flows=np.zeros(slots, np.int32),
             share=np.zeros(slots),
@@ -395,15 +418,19 @@ class Simulation:
 
     def step(self, batches: int = 1) -> str:
         """Handle some batches of simultaneous events; returns ``"running"``, ``"finished"`` or ``"stuck"``."""
+        return self._advance(batches, np.inf)
+
+    def _advance(self, batches: int, until_s: float) -> str:
+        """Like `step`, not beyond a time: ``"epoch"`` when it has come."""
         if self._certify and batches > 1:
             for _ in range(batches):
-                status = self.step(1)
+                status = self._advance(1, until_s)
                 if status != "running":
                     break
             return status
         while True:
-            code = k.advance(self._problem, self._state, self._private, self._shift, batches, np.inf)
-            if self._certify and code in (k.DONE, k.STUCK, k.BUDGET):
+            code = k.advance(self._problem, self._state, self._private, self._shift, batches, until_s)
+            if self._certify and code in (k.DONE, k.STUCK, k.BUDGET, k.EPOCH):
                 self._prove()
             if code == k.DONE:
                 return "finished"
@@ -411,7 +438,48 @@ class Simulation:
                 return "stuck"
             if code == k.BUDGET:
                 return "running"
+            if code == k.EPOCH:
+                return "epoch"
             self._enlarge(code)
+
+    def add_routes(self, *, ptr: Int64, link: Int32, latency_s: Float64, use: Float64 | None) -> None:
+        """Append rows to the table of routes (validated by the caller)."""
+        p, s = self._problem, self._state
+        old_use = p.route_use
+        if old_use.size == 1 and (use is not None or old_use[0] != 1.0):
+            # One value stood for all hops.
+            old_use = np.full(p.route_link.size, old_use[0])
+        if old_use.size > 1 or use is not None:
+            old_use = np.concatenate([old_use, np.ones(link.size) if use is None else use])
+        self._problem = p._replace(
+            route_ptr=frozen(np.concatenate([p.route_ptr, p.route_ptr[-1] + ptr[1:]]), np.int64),
+            route_link=frozen(np.concatenate([p.route_link, link]), np.int32),
+            route_latency_s=frozen(np.concatenate([p.route_latency_s, latency_s]), np.float64),
+            route_use=frozen(old_use, np.float64),
+        )
+        open_slot = np.full(p.route_ptr.size - 1 + latency_s.size, -1, np.int32)
+        open_slot[: min(s.slot_of_route.size, p.route_ptr.size - 1)] = s.slot_of_route[: p.route_ptr.size - 1]
+        self._state = s._replace(slot_of_route=open_slot)
+        longest = int(np.diff(ptr).max(initial=1)) + (1 if self._caps else 0)
+        shift = int(np.ceil(np.log2(longest)))
+        if shift > self._shift:
+            self._widen(shift)
+
+    def _widen(self, shift: int) -> None:
+        """Give each slot room for more hops: hop h of a slot moves from ``slot << old`` to ``slot << shift``."""
+        s, old = self._state, self._shift
+        slots = s.rate.size
+        fresh = {}
+        for name in ("hop_link", "hop_use", "hop_at"):
+            narrow = getattr(s, name)
+            wide = np.zeros((slots, 1 << shift), narrow.dtype)
+            wide[:, : 1 << old] = narrow[: slots << old].reshape(slots, 1 << old)
+            fresh[name] = wide.ravel()
+        used = int(s.integer[k.I_POOL])
+        hop = s.pool[:used].astype(np.int64)
+        s.pool[:used] = ((hop >> old) << shift) | (hop & ((1 << old) - 1))
+        self._state = s._replace(**fresh)
+        self._shift = shift
 
     def _prove(self) -> None:
         rows = self._state.capacity.size
@@ -419,7 +487,7 @@ class Simulation:
         task = k.certify(self._state, self._shift, use, np.empty(rows), 1e-9)
         if self._low and task < 0:
             # The certificate holds per class; what the low class shares must be what the high one leaves.
-            n = self._n_links
+            n = self.n_links
             capacity = self._state.capacity
             wrong = np.abs(capacity[:n] - use[:n] - capacity[n : 2 * n]) > 1e-8 * capacity[:n]
             if wrong.any():
@@ -442,6 +510,7 @@ class Simulation:
         *,
         progress: Callable[[Progress], None] | None = None,
         batches_per_call: int | None = None,
+        controller: Control | Sequence[Control] | None = None,
     ) -> EngineResult:
         """Run to the end, or until Ctrl-C, which gives a result marked ``"interrupted"``.
 
@@ -452,6 +521,8 @@ class Simulation:
         batches_per_call : int, optional
             Batches of events per call of the compiled loop; by default as many as take about a tenth of a second, so that Ctrl-C
             is answered soon. The results do not depend on it.
+        controller : Control or sequence of Control, optional
+            Python that watches and acts at given times. Controllers due at the same time are asked in this order.
 
         Returns
         -------
@@ -463,11 +534,14 @@ class Simulation:
         try:
             load_kernels()
             begin = time.perf_counter()
+            controls = [controller] if isinstance(controller, Control) else list(controller or ())
+            step = Steering(self, controls).step if controls else self.step
             while status == "running":
                 called = time.perf_counter()
-                status = self.step(batches)
+                status = step(batches)
                 if batches_per_call is None:
-                    batches = batches * 2 if time.perf_counter() - called < CALL_S else max(1, batches // 2)
+                    longer = time.perf_counter() - called < CALL_S
+                    batches = min(batches * 2, MOST_BATCHES) if longer else max(1, batches // 2)
                 if progress is not None:
                     progress(self._progress(time.perf_counter() - begin))
         except KeyboardInterrupt:
@@ -480,7 +554,7 @@ class Simulation:
         return Progress(
             simulated_s=float(s.real[k.F_NOW]),
             tasks_done=int(s.integer[k.I_DONE]),
-            tasks=self._graph.n_tasks,
+            tasks=self.graph.n_tasks,
             events=int(s.integer[k.I_EVENTS]),
             active_flows=int(s.integer[k.I_FLOWS]),
             wall_s=wall_s,
@@ -489,10 +563,10 @@ class Simulation:
     def result(self, status: str) -> EngineResult:
         """What is known now; bytes per link are counted up to the present moment."""
         s = self._state
-        k.settle_counts(s, float(s.real[k.F_NOW]))
-        link_bytes = s.link_bytes[: self._n_links]
-        if self._low:
-            link_bytes = link_bytes + s.link_bytes[self._n_links : self._private]
+        link_bytes = self.count_bytes()
+        failed = np.flatnonzero(~np.isnan(s.failed_s)).astype(np.int32)
+        if status == "stuck" and failed.size and self._only_failures(failed):
+            status = "failed"
         return EngineResult(
             status=status,
             now_s=float(s.real[k.F_NOW]),
@@ -512,8 +586,69 @@ class Simulation:
                 "flows_changed": int(s.integer[k.I_CHANGED]),
                 **({"allocations_certified": self._certified} if self._certify else {}),
             },
+            failed=failed,
+            failed_s=s.failed_s[failed],
+            unsent_bytes=self._problem.amount[failed],
             wall_s=self._wall_s,
         )
+
+    def count_bytes(self) -> Float64:
+        """Bytes that have crossed each link until now, of both classes; shape (n_links,)."""
+        s = self._state
+        k.settle_counts(s, float(s.real[k.F_NOW]))
+        total: Float64 = s.link_bytes[: self.n_links]
+        if self._low:
+            total = total + s.link_bytes[self.n_links : self._private]
+        return total
+
+    def _only_failures(self, failed: Int32) -> bool:
+        """Is everything that has not ended a failure, or waiting for one?"""
+        graph, end = self.graph, self._state.end_s
+        reached = np.zeros(graph.n_tasks, dtype=bool)
+        reached[failed] = True
+        front: npt.NDArray[np.integer] = failed
+        while front.size:
+            ptr, edge = csr_gather(graph.succ_ptr, front)
+            # Those that failed did start.
+            waits = np.repeat(np.isnan(self._state.start_s[front]), np.diff(ptr)) | (
+                graph.succ_after[edge] != AFTER_START
+            )
+            later = np.unique(graph.succ[edge[waits]])
+            front = later[~reached[later]]
+            reached[front] = True
+        return not (np.isnan(end) & ~reached).any()
+
+    def stuck_error(self) -> StuckError:
+        """The error to raise for a run that is stuck or had failures; its report names the transfers and the dark links."""
+        s, graph, p = self._state, self.graph, self._problem
+        dark = s.capacity[: self.n_links] == 0
+        left = np.flatnonzero(np.isnan(s.end_s))
+        started = left[~np.isnan(s.start_s[left])]
+        report = []
+        for task in started[:MOST_LINES].tolist():
+            what = "transfer" if graph.kind[task] == TRANSFER else "delay"
+            line = f"task {task}, {what}, rank {graph.rank[task]} to {graph.peer[task]}: "
+            if s.failed_s.size and not np.isnan(s.failed_s[task]):
+                line += f"failed at {s.failed_s[task]:.9g} s with {p.amount[task]:.9g} B unsent"
+            else:
+                row = int(p.route[task])
+                link = p.route_link[p.route_ptr[row] : p.route_ptr[row + 1]] if row >= 0 else p.route_link[:0]
+                link = link % max(self.n_links, 1)
+                links = ", ".join(str(x) for x in link[dark[link]].tolist())
+                line += f"waits for dark link {links}" if links else "under way"
+            report.append(line)
+        if started.size > MOST_LINES:
+            report.append(f"and {started.size - MOST_LINES} more")
+        if left.size > started.size:
+            report.append(f"{left.size - started.size} tasks wait for others that have not ended")
+        error = StuckError(
+            "simulation",
+            f"cannot finish: at {self.now_s:.9g} s nothing more can happen",
+            got=f"{left.size} of {graph.n_tasks} tasks not done",
+            remedy="the report names what each transfer waits for",
+        )
+        error.report = report
+        return error
 
     @property
     def now_s(self) -> float:
