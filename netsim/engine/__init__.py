@@ -6,6 +6,7 @@ from netsim.engine.control import Actions, Control, Transfers, View
 from netsim.engine.failures import on_failure
 from netsim.engine.flows import run_flows
 from netsim.engine.inputs import CapacityChanges, Routes
+from netsim.engine.multipath import MultiPath, PathSets, spray, sub_flows
 from netsim.engine.simulation import Allocation, EngineResult, Progress, Simulation, critical_path, load_kernels
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "CapacityChanges",
     "Control",
     "EngineResult",
+    "MultiPath",
+    "PathSets",
     "Progress",
     "Routes",
     "Simulation",
@@ -23,4 +26,6 @@ __all__ = [
     "load_kernels",
     "on_failure",
     "run_flows",
+    "spray",
+    "sub_flows",
 ]
