@@ -10,6 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 import netsim
 from netsim.core.arrays import Float64, Int32, distinct_rows
@@ -236,6 +237,7 @@ def simulate(
     ranks_per_host: int = 1,
     latency_mode: Literal["tail", "head"] = "tail",
     local_bytes_per_s: float = np.inf,
+    priority: npt.ArrayLike | None = None,
     changes: CapacityChanges | None = None,
     seed: int = 0,
     bins: int = DEFAULT_BINS,
@@ -244,7 +246,12 @@ def simulate(
     certify: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Run a task graph on a topology; the parameters are those of `replay`.
+    """Run a task graph on a topology; the other parameters are those of `replay`.
+
+    Parameters
+    ----------
+    priority : array_like of int, shape (n_tasks,), optional
+        0 high, 1 low: low transfers share what the high ones leave of each link.
 
     Examples
     --------
@@ -265,6 +272,7 @@ def simulate(
         per_flow_labels=False,
         latency_mode=latency_mode,
         local_bytes_per_s=local_bytes_per_s,
+        priority=priority,
         changes=changes,
         seed=seed,
         bins=bins,
@@ -318,6 +326,7 @@ def _run(
     completion_window: float,
     certify: bool,
     progress: Callable[[Progress], None] | None,
+    priority: npt.ArrayLike | None = None,
 ) -> _Run:
     name = default_routing(topology) if routing is None else routing
     if bins > MOST_BINS:
@@ -329,6 +338,7 @@ def _run(
         capacity_bytes_per_s=topology.link_capacity_bytes_per_s,
         latency_mode=latency_mode,
         local_bytes_per_s=local_bytes_per_s,
+        priority=priority,
         changes=changes,
         bins=bins,
         level_tolerance=level_tolerance,
