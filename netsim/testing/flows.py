@@ -41,7 +41,7 @@ def flow_simulation(
 
     >>> flows = dict(capacity_bytes_per_s=[10, 20], ptr=[0, 2, 3, 4], link=[0, 1, 0, 1], start_s=[0, 0, 1], size_bytes=[100, 100, 100])
     >>> flow_simulation(**flows, full_solve=True).run().end_s[3:].round(6).tolist()
-    [20.0, 20.0, 7.333333]
+    [20.0, 20.0, 7.666667]
     """
     start, size = np.asarray(start_s, dtype=np.float64), np.asarray(size_bytes, dtype=np.float64)
     pointer = np.asarray(ptr, dtype=np.int64)
