@@ -13,6 +13,7 @@ from netsim.topologies.files import from_file
 from netsim.topologies.generators import Generator, Parameter, build, generator, is_topology_file, topologies
 from netsim.topologies.graphs import from_networkx, to_networkx
 from netsim.topologies.grids import mesh, torus
+from netsim.topologies.hyperxs import flattened_butterfly, full_mesh, hypercube, hyperx
 from netsim.topologies.stars import star
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import fat_tree, k_ary_n_tree, xgft
@@ -26,9 +27,13 @@ __all__ = [
     "describe",
     "dragonfly",
     "fat_tree",
+    "flattened_butterfly",
     "from_file",
     "from_networkx",
+    "full_mesh",
     "generator",
+    "hypercube",
+    "hyperx",
     "is_topology_file",
     "k_ary_n_tree",
     "mesh",

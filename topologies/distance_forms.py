@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from netsim.core.arrays import Int64
 from netsim.topologies.distances import Distances, distances
+from netsim.topologies.hyperxs import FULLY_CONNECTED, hyperx_shape
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import tree_shape
 
@@ -31,8 +33,8 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
 
     Notes
     -----
-    Torus and mesh: distances add up over the dimensions, so that their histogram is the convolution of those of the
-    rings or lines. Trees: see :func:`_tree`. Dragonfly: in the arrangements that look the same from every group, the
+    Torus, mesh and HyperX: distances add up over the dimensions, so that their histogram is the convolution of those
+    of the rings, lines or full meshes. Trees: see :func:`_tree`. Dragonfly: in the arrangements that look the same from every group, the
     distances from the routers of one group, searched, times the number of groups.
 
     Examples
@@ -43,7 +45,9 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
     """
     params, everything = topology.params, bool(chosen.all())
     if topology.family in ("torus", "mesh") and everything:
-        return _grid(params["dims"], wrap=topology.family == "torus")
+        return _grid([_line(side, wrap=topology.family == "torus") for side in params["dims"]])
+    if topology.family in FULLY_CONNECTED and everything:
+        return _grid([np.array([side, side * (side - 1)]) for side in hyperx_shape(topology)[0]])
     if topology.family in ("fat_tree", "k_ary_n_tree", "xgft"):
         m, w = tree_shape(topology)
         lowest = math.prod(m[1:]) * w[0]
@@ -62,16 +66,20 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
     return None
 
 
-def _grid(dims: tuple[int, ...], *, wrap: bool) -> Distances:
+def _line(side: int, *, wrap: bool) -> Int64:
+    """Ordered pairs at each distance, equal ones included, on a ring or a line."""
+    step = np.arange(side, dtype=np.int64)
+    if wrap:
+        return side * np.bincount(np.minimum(step, side - step)).astype(np.int64)
+    return np.where(step > 0, 2 * (side - step), side)
+
+
+def _grid(of_dimension: Sequence[Int64]) -> Distances:
     histogram = np.ones(1, dtype=np.int64)
-    for side in dims:
-        step = np.arange(side, dtype=np.int64)
-        if wrap:
-            one = side * np.bincount(np.minimum(step, side - step)).astype(np.int64)
-        else:
-            one = np.where(step > 0, 2 * (side - step), side)
+    for one in of_dimension:
         histogram = np.convolve(histogram, one)
     histogram[0] = 0
+    histogram = np.trim_zeros(histogram, "b") if histogram.any() else histogram[:1]
     return Distances(histogram=histogram, unreachable=0, exact=True, method="closed form")
 
 

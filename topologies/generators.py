@@ -71,6 +71,9 @@ class Parameter:
         Least value of an ``int``, or of each of the ``sizes``.
     choices : tuple of str
         Valid values of a ``choice``.
+    sizing : bool
+        A number among those that decide the size of the network: once it is given, the network is not sized to a
+        number of hosts.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Parameter:
     default: object = REQUIRED
     minimum: int = 1
     choices: tuple[str, ...] = ()
+    sizing: bool = True
 
     def parse(self, value: object, subject: str) -> Any:
         """The checked value, from text or from the right type already."""
@@ -194,8 +198,8 @@ class Generator:
 
     @property
     def size_parameters(self) -> tuple[str, ...]:
-        """Names of the parameters that decide the size: whole numbers and lists of them."""
-        return tuple(p.name for p in self.parameters if p.kind in ("int", "sizes"))
+        """Names of the parameters that decide the size: whole numbers and lists of them, but for seeds and the like."""
+        return tuple(p.name for p in self.parameters if p.kind in ("int", "sizes") and p.sizing)
 
     def summary(self) -> str:
         """First line of the docstring."""

@@ -21,7 +21,7 @@ from netsim.topologies.generators import (
 )
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology, vertex_namer
 
-__all__ = ["coordinates", "mesh", "torus"]
+__all__ = ["coordinates", "mesh", "nearly_equal", "torus"]
 
 _PARAMETERS = (
     Parameter(name="dims", kind="sizes", meaning="switches along each dimension; unequal sides, 1 and 2 are allowed"),
@@ -30,13 +30,17 @@ _PARAMETERS = (
 )
 
 
-def _nearly_equal(n_hosts: int, n_dims: int) -> dict[str, Any]:
-    """Sides that differ by at most one, with the least product that is enough."""
+def nearly_equal(product: int, n_dims: int) -> tuple[int, ...]:
+    """Sides that differ by at most one, ascending, with the least product that is enough.
+
+    >>> nearly_equal(64, 3), nearly_equal(65, 3)
+    ((4, 4, 4), (4, 4, 5))
+    """
     side = 1
-    while (side + 1) ** n_dims <= n_hosts:
+    while (side + 1) ** n_dims <= product:
         side += 1
-    longer = next(i for i in range(n_dims + 1) if side ** (n_dims - i) * (side + 1) ** i >= n_hosts)
-    return {"dims": (side,) * (n_dims - longer) + (side + 1,) * longer}
+    longer = next(i for i in range(n_dims + 1) if side ** (n_dims - i) * (side + 1) ** i >= product)
+    return (side,) * (n_dims - longer) + (side + 1,) * longer
 
 
 def coordinates(switch: Int64, dims: Sequence[int]) -> Int64:
@@ -78,7 +82,7 @@ def _build(family: str, params: dict[str, Any], *, wrap: bool) -> Topology:
 
 
 def _torus_for(n_hosts: int) -> dict[str, Any]:
-    return _nearly_equal(n_hosts, 3)
+    return {"dims": nearly_equal(n_hosts, 3)}
 
 
 @generator("torus", parameters=_PARAMETERS, size_for=_torus_for)
@@ -123,7 +127,7 @@ def torus(
 
 
 def _mesh_for(n_hosts: int) -> dict[str, Any]:
-    return _nearly_equal(n_hosts, 2)
+    return {"dims": nearly_equal(n_hosts, 2)}
 
 
 @generator("mesh", parameters=_PARAMETERS, size_for=_mesh_for)
@@ -140,7 +144,8 @@ def mesh(
 ) -> Topology:
     """Mesh: a line of switches in each dimension, a torus without its wrap links.
 
-    Host i is on switch i // hosts. Sized to a number of hosts it has two sides that differ by at most one.
+    A side of 1 has no links; with sides of 2 and 1 only, mesh and torus are the same. Host i is on switch i // hosts.
+    Sized to a number of hosts it has two sides that differ by at most one.
 
     {parameters}
 

@@ -19,7 +19,11 @@ from netsim.topologies import (
     describe,
     dragonfly,
     fat_tree,
+    flattened_butterfly,
     from_networkx,
+    full_mesh,
+    hypercube,
+    hyperx,
     k_ary_n_tree,
     mesh,
     star,
@@ -153,7 +157,8 @@ BY_STRUCTURE = [
     # With more than one switch per host, switches of the lowest level that only hosts join.
     xgft((2, 3, 2), (2, 1, 3)), xgft((2, 3, 2), (1, 2, 3)), xgft((1, 1, 2), (3, 2, 1)), xgft((3,), (2,)),
     dragonfly(2, 4, 2), dragonfly(1, 3, 2, 4), dragonfly(1, 4, 1, 1), dragonfly(1, 3, 2, 6, arrangement="circulant"),
-    dragonfly(1, 3, 2, arrangement="relative"),
+    dragonfly(1, 3, 2, arrangement="relative"), hyperx((3, 1, 4), 2), hyperx((5,), 1, 3), hypercube(0), hypercube(5),
+    flattened_butterfly(3, 4), full_mesh(1), full_mesh(7, 3),
 ]  # fmt: skip
 
 
@@ -211,6 +216,16 @@ def brute_force(net: Topology) -> float:
         mesh((2, 5)),
         mesh((3, 3)),
         mesh((2, 2, 3)),
+        full_mesh(7, trunk=2),
+        full_mesh(10, hosts=3),
+        hypercube(4),
+        hyperx((3, 3)),
+        hyperx((3, 5)),
+        hyperx((4, 3)),
+        hyperx((3, 4), trunk=(2, 1)),
+        hyperx((3, 3, 2), trunk=(1, 1, 2)),
+        hyperx((5, 2), trunk=(1, 3)),
+        hyperx((2, 1, 6)),
         from_networkx(nx.petersen_graph(), hosts_per_switch=2),
     ],
 )
