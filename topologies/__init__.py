@@ -8,6 +8,7 @@ True
 from __future__ import annotations
 
 from netsim.topologies.description import Description, describe
+from netsim.topologies.diameter_two import polarfly, slim_fly
 from netsim.topologies.dragonflies import dragonfly
 from netsim.topologies.files import from_file
 from netsim.topologies.generators import Generator, Parameter, build, generator, is_topology_file, topologies
@@ -37,6 +38,8 @@ __all__ = [
     "is_topology_file",
     "k_ary_n_tree",
     "mesh",
+    "polarfly",
+    "slim_fly",
     "star",
     "to_networkx",
     "topologies",

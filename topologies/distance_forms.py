@@ -34,8 +34,9 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
     Notes
     -----
     Torus, mesh and HyperX: distances add up over the dimensions, so that their histogram is the convolution of those
-    of the rings, lines or full meshes. Trees: see :func:`_tree`. Dragonfly: in the arrangements that look the same from every group, the
-    distances from the routers of one group, searched, times the number of groups.
+    of the rings, lines or full meshes. Trees: see :func:`_tree`. Slim Fly and PolarFly: two that are not joined are 2
+    apart. Dragonfly: in the arrangements that look the same from every group, the distances from the routers of one
+    group, searched, times the number of groups.
 
     Examples
     --------
@@ -53,6 +54,11 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
         lowest = math.prod(m[1:]) * w[0]
         if everything or (chosen[:lowest].all() and not chosen[lowest:].any()):
             return _tree(m, w, levels=len(m) if everything else 1)
+    if topology.family in ("slim_fly", "polarfly") and everything:
+        n = topology.n_switches
+        joined = int(((topology.link_src >= topology.n_hosts) & (topology.link_dst >= topology.n_hosts)).sum())
+        histogram = np.array([0, joined, n * (n - 1) - joined], dtype=np.int64)
+        return Distances(histogram=histogram, unreachable=0, exact=True, method="closed form")
     if topology.family == "dragonfly" and everything:
         a, g = int(params["a"]), int(params["g"])
         if params["arrangement"] in _TURNABLE and a <= _MOST_SOURCES:

@@ -26,6 +26,8 @@ from netsim.topologies import (
     hyperx,
     k_ary_n_tree,
     mesh,
+    polarfly,
+    slim_fly,
     star,
     topologies,
     torus,
@@ -158,7 +160,7 @@ BY_STRUCTURE = [
     xgft((2, 3, 2), (2, 1, 3)), xgft((2, 3, 2), (1, 2, 3)), xgft((1, 1, 2), (3, 2, 1)), xgft((3,), (2,)),
     dragonfly(2, 4, 2), dragonfly(1, 3, 2, 4), dragonfly(1, 4, 1, 1), dragonfly(1, 3, 2, 6, arrangement="circulant"),
     dragonfly(1, 3, 2, arrangement="relative"), hyperx((3, 1, 4), 2), hyperx((5,), 1, 3), hypercube(0), hypercube(5),
-    flattened_butterfly(3, 4), full_mesh(1), full_mesh(7, 3),
+    flattened_butterfly(3, 4), full_mesh(1), full_mesh(7, 3), slim_fly(4), slim_fly(7), polarfly(2), polarfly(9),
 ]  # fmt: skip
 
 
