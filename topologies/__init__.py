@@ -10,6 +10,7 @@ from __future__ import annotations
 from netsim.topologies.description import Description, describe
 from netsim.topologies.diameter_two import polarfly, slim_fly
 from netsim.topologies.dragonflies import dragonfly
+from netsim.topologies.expanders import jellyfish, xpander
 from netsim.topologies.files import from_file
 from netsim.topologies.generators import Generator, Parameter, build, generator, is_topology_file, topologies
 from netsim.topologies.graphs import from_networkx, to_networkx
@@ -36,6 +37,7 @@ __all__ = [
     "hypercube",
     "hyperx",
     "is_topology_file",
+    "jellyfish",
     "k_ary_n_tree",
     "mesh",
     "polarfly",
@@ -45,4 +47,5 @@ __all__ = [
     "topologies",
     "torus",
     "xgft",
+    "xpander",
 ]
