@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from netsim.topologies.description import Description, describe
 from netsim.topologies.diameter_two import polarfly, slim_fly
-from netsim.topologies.dragonflies import dragonfly
+from netsim.topologies.dragonflies import dragonfly, dragonfly_plus
 from netsim.topologies.expanders import jellyfish, xpander
 from netsim.topologies.files import from_file
 from netsim.topologies.generators import Generator, Parameter, build, generator, is_topology_file, topologies
@@ -28,6 +28,7 @@ __all__ = [
     "build",
     "describe",
     "dragonfly",
+    "dragonfly_plus",
     "fat_tree",
     "flattened_butterfly",
     "from_file",

@@ -41,7 +41,7 @@ class Description:
     switch_ports, host_ports : (int, int)
         Least and most ports in use on a switch and on a host.
     links_per_group_pair : int or None
-        Dragonfly: parallel links between two groups.
+        Dragonfly, Dragonfly+: parallel links between two groups.
     oversubscription : tuple of (str, float)
         Trees: capacity down over capacity up for the switches of each level.
     between_hosts, between_all : Distances
@@ -204,7 +204,9 @@ def describe(topology: Topology) -> Description:
         switch_ports=_bounds(ports[t.n_hosts :]),
         host_ports=_bounds(ports[: t.n_hosts]),
         links_per_group_pair=(
-            params["a"] * params["h"] // (params["g"] - 1) if t.family == "dragonfly" and params["g"] > 1 else None
+            params["a" if t.family == "dragonfly" else "s"] * params["h"] // (params["g"] - 1)
+            if t.family in ("dragonfly", "dragonfly_plus") and params["g"] > 1
+            else None
         ),
         oversubscription=_oversubscription(t),
         between_hosts=between_all if with_hosts.all() else _distances(t, with_hosts),

@@ -36,7 +36,7 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
     Torus, mesh and HyperX: distances add up over the dimensions, so that their histogram is the convolution of those
     of the rings, lines or full meshes. Trees: see :func:`_tree`. Slim Fly and PolarFly: two that are not joined are 2
     apart. Dragonfly: in the arrangements that look the same from every group, the distances from the routers of one
-    group, searched, times the number of groups.
+    group, searched, times the number of groups. Dragonfly+: 2 between leaves of one group, 3 between groups.
 
     Examples
     --------
@@ -69,6 +69,13 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
                 exact=True,
                 method="symmetry of the groups",
             )
+    if topology.family == "dragonfly_plus":
+        l, s, g = (int(params[key]) for key in ("l", "s", "g"))
+        leaf = np.arange(topology.n_switches) % (l + s) < l
+        if np.array_equal(chosen, leaf):
+            # Every leaf is joined with every spine, so that any link of two groups is 3 links from leaf to leaf.
+            histogram = np.array([0, 0, g * l * (l - 1), g * l * (g - 1) * l], dtype=np.int64)
+            return Distances(histogram=_without_end(histogram), unreachable=0, exact=True, method="closed form")
     return None
 
 
@@ -80,13 +87,17 @@ def _line(side: int, *, wrap: bool) -> Int64:
     return np.where(step > 0, 2 * (side - step), side)
 
 
+def _without_end(histogram: Int64) -> Int64:
+    """The histogram up to the last distance that occurs, with the entry of distance 0 in any case."""
+    return histogram[: 1 + max(np.flatnonzero(histogram), default=0)]
+
+
 def _grid(of_dimension: Sequence[Int64]) -> Distances:
     histogram = np.ones(1, dtype=np.int64)
     for one in of_dimension:
         histogram = np.convolve(histogram, one)
     histogram[0] = 0
-    histogram = np.trim_zeros(histogram, "b") if histogram.any() else histogram[:1]
-    return Distances(histogram=histogram, unreachable=0, exact=True, method="closed form")
+    return Distances(histogram=_without_end(histogram), unreachable=0, exact=True, method="closed form")
 
 
 def _tree(m: tuple[int, ...], w: tuple[int, ...], *, levels: int) -> Distances:

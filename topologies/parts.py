@@ -47,6 +47,9 @@ def natural_parts(topology: Topology) -> list[tuple[str, Int64]]:
     if family == "dragonfly":
         a = topology.params["a"]
         parts.append(("group {}", np.concatenate([home // a, switch // a])))
+    elif family == "dragonfly_plus":
+        of_group = topology.params["l"] + topology.params["s"]
+        parts.append(("group {}", np.concatenate([home // of_group, switch // of_group])))
     elif family in ("fat_tree", "k_ary_n_tree", "xgft"):
         m, w = tree_shape(topology)
         below, above = [1, *accumulate(m, mul)], [1, *accumulate(w, mul)]

@@ -18,6 +18,7 @@ from netsim.topologies import (
     Topology,
     describe,
     dragonfly,
+    dragonfly_plus,
     fat_tree,
     flattened_butterfly,
     from_networkx,
@@ -175,6 +176,16 @@ def test_distances_by_structure_equal_the_search(net: Topology) -> None:
         assert known.exact
         assert known.histogram.tolist() == searched.histogram.tolist()
         assert known.unreachable == searched.unreachable
+
+
+@pytest.mark.parametrize("net", [dragonfly_plus(2), dragonfly_plus(1, 3, 2, 4, 3), dragonfly_plus(2, 1, 1, 1, 1)])
+def test_distances_between_leaves_equal_the_search(net: Topology) -> None:
+    leaf = np.zeros(net.n_switches, dtype=bool)
+    leaf[net.link_dst[net.link_src < net.n_hosts] - net.n_hosts] = True
+    known, searched = distances_by_structure(net, leaf), distances(net, leaf)
+    assert known is not None
+    assert known.histogram.tolist() == searched.histogram.tolist()
+    assert distances_by_structure(net, ~leaf) is None
 
 
 def test_structure_says_nothing_of_other_sets_and_arrangements() -> None:
