@@ -14,7 +14,7 @@ from netsim.topologies.expanders import jellyfish, xpander
 from netsim.topologies.files import from_file
 from netsim.topologies.generators import Generator, Parameter, build, generator, is_topology_file, topologies
 from netsim.topologies.graphs import from_networkx, to_networkx
-from netsim.topologies.grids import mesh, torus
+from netsim.topologies.grids import mesh, torus, twisted_torus
 from netsim.topologies.hyperxs import flattened_butterfly, full_mesh, hypercube, hyperx
 from netsim.topologies.stars import star
 from netsim.topologies.topology import Topology
@@ -47,6 +47,7 @@ __all__ = [
     "to_networkx",
     "topologies",
     "torus",
+    "twisted_torus",
     "xgft",
     "xpander",
 ]

@@ -34,9 +34,10 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
     Notes
     -----
     Torus, mesh and HyperX: distances add up over the dimensions, so that their histogram is the convolution of those
-    of the rings, lines or full meshes. Trees: see :func:`_tree`. Slim Fly and PolarFly: two that are not joined are 2
-    apart. Dragonfly: in the arrangements that look the same from every group, the distances from the routers of one
-    group, searched, times the number of groups. Dragonfly+: 2 between leaves of one group, 3 between groups.
+    of the rings, lines or full meshes. Twisted torus: those of one switch times the number of switches. Trees: see
+    :func:`_tree`. Slim Fly and PolarFly: two that are not joined are 2 apart. Dragonfly: in the arrangements that look
+    the same from every group, the distances from the routers of one group, searched, times the number of groups.
+    Dragonfly+: 2 between leaves of one group, 3 between groups.
 
     Examples
     --------
@@ -47,6 +48,11 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
     params, everything = topology.params, bool(chosen.all())
     if topology.family in ("torus", "mesh") and everything:
         return _grid([_line(side, wrap=topology.family == "torus") for side in params["dims"]])
+    if topology.family == "twisted_torus" and everything:
+        # Switches are the elements of an abelian group and links its generators: all look alike.
+        one = distances(topology, chosen, sources=np.zeros(1, dtype=np.int64))
+        histogram = one.histogram * topology.n_switches
+        return Distances(histogram=histogram, unreachable=0, exact=True, method="symmetry of the switches")
     if topology.family in FULLY_CONNECTED and everything:
         return _grid([np.array([side, side * (side - 1)]) for side in hyperx_shape(topology)[0]])
     if topology.family in ("fat_tree", "k_ary_n_tree", "xgft"):

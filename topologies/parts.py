@@ -65,7 +65,7 @@ def natural_parts(topology: Topology) -> list[tuple[str, Int64]]:
                 else:
                     rows.append(n + sum(row.size for row in rows) + node)
             parts.append((f"subtree {{}} of height {height}", np.concatenate(rows)))
-    elif family in ("torus", "mesh", *FULLY_CONNECTED):
+    elif family in ("torus", "twisted_torus", "mesh", *FULLY_CONNECTED):
         dims = hyperx_shape(topology)[0] if family in FULLY_CONNECTED else topology.params["dims"]
         place = coordinates(switch, dims) if dims else switch[:, None]
         for d, side in enumerate(dims):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -13,7 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.core.errors import InputError
-from netsim.topologies import Topology, build, describe, flattened_butterfly, full_mesh, hypercube, hyperx, mesh
+from netsim.topologies import (
+    Topology,
+    build,
+    describe,
+    flattened_butterfly,
+    full_mesh,
+    hypercube,
+    hyperx,
+    mesh,
+    torus,
+    twisted_torus,
+)
+from netsim.topologies.distance_forms import distances_by_structure
+from netsim.topologies.distances import distances
 
 LINK = 12.5e9
 
@@ -121,6 +135,79 @@ def test_trunk_is_no_size() -> None:
     assert build("hyperx", n_hosts=64, trunk="1,2").n_links == 2 * (64 + 24 + 48)
 
 
+# Twisted torus ------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data(), n=st.integers(1, 3))
+def test_twisted_torus_is_a_quotient_of_the_lattice(data: st.DataObject, n: int) -> None:
+    """Switches are integer points modulo S_d e_d + t_d e_L, neighbours differ by one e_d."""
+    dims = data.draw(st.lists(st.integers(1, 6), min_size=n, max_size=n))
+    longest = dims.index(max(dims))
+    twist = [0 if d == longest else data.draw(st.integers(0, 7)) for d in range(n)]
+    net = twisted_torus(dims, twist, hosts=0)
+
+    def reduced(point: list[int]) -> int:
+        for d in range(n):
+            turns = point[d] // dims[d]
+            point[d] -= turns * dims[d]
+            point[longest] += turns * twist[d] if d != longest else 0
+        point[longest] %= dims[longest]
+        return int(np.ravel_multi_index(point, dims))
+
+    wanted = []
+    for i, place in enumerate(np.ndindex(*dims)):
+        for d in range(n):
+            if dims[d] == 1:
+                continue
+            step = list(place)
+            step[d] += 1
+            j = reduced(step)
+            # On an untwisted side of two the wrap link is the link that is there.
+            if dims[d] == 2 and place[d] == 1 and twist[d] % dims[longest] == 0:
+                continue
+            wanted.append((min(i, j), max(i, j)))
+    assert switch_cables(net) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    "dims", [(2, 1), (4, 2), (6, 3), (8, 4), (4, 2, 2), (8, 4, 4), (4, 8), (4, 4, 8), (2, 1, 1), (6, 4)]
+)
+def test_twisted_torus_looks_the_same_from_everywhere(dims: tuple[int, ...]) -> None:
+    net = twisted_torus(dims)
+    graph = switch_graph(net)
+    lengths = dict(nx.all_pairs_shortest_path_length(graph))
+    seen = {tuple(sorted(row.values())) for row in lengths.values()}
+    assert len(seen) == 1
+    found = describe(replace_family(net)).between_all
+    everything = np.ones(net.n_switches, dtype=bool)
+    known = distances_by_structure(net, everything)
+    assert known is not None
+    assert known.histogram.tolist() == distances(net, everything).histogram.tolist() == found.histogram.tolist()
+
+
+def replace_family(net: Topology) -> Topology:
+    """The same network, of which nothing is known."""
+    return replace(net, family="graph")
+
+
+@pytest.mark.parametrize("a", [2, 3, 4, 6, 8])
+def test_rectangular_twisted_torus_beats_the_torus(a: int) -> None:
+    """Camara et al. 2010: the twisted torus of sides 2a, a has diameter a, the torus a + floor(a / 2)."""
+    twisted, plain = (describe(net).between_all for net in (twisted_torus((2 * a, a)), torus((2 * a, a))))
+    assert twisted.diameter == a
+    assert plain.diameter == a + a // 2
+    assert twisted.average < plain.average
+
+
+def test_twist_of_zero_is_the_torus() -> None:
+    for dims in ((4, 2, 3), (5,), (2, 2), (1, 1)):
+        assert twisted_torus(dims, (0,) * len(dims)).content_hash == torus(dims).content_hash
+    assert twisted_torus((5,)).content_hash == torus((5,)).content_hash
+    assert twisted_torus((4, 3), (0, 6)).content_hash == twisted_torus((4, 3)).content_hash
+    assert twisted_torus((4, 3)).vertex_name(12 + 5) == "switch (1, 2)"
+
+
 # Bad input ----------------------------------------------------------------------------------------------------------
 
 
@@ -129,6 +216,10 @@ def test_trunk_is_no_size() -> None:
     [
         ("hyperx", {"dims": "4x4", "trunk": "1,2,3"},
          "hyperx trunk: must have one number, or one for each of the 2 sides, got 3"),
+        ("twisted_torus", {"dims": "4x4", "twist": "2"},
+         "twisted_torus twist: must have one number for each of the 2 sides, got 1"),
+        ("twisted_torus", {"dims": "4x8", "twist": "2,2"},
+         "twisted_torus twist: must be 0 in the longest dimension, number 1, got 2"),
         ("hyperx", {"dims": "4x4", "trunk": 0}, "hyperx trunk: must be a whole number, 1 or more, got 0"),
         ("hyperx", {"dims": (2,) * 40}, "hyperx: must have 32 dimensions or fewer, got 40 dimensions"),
         ("hypercube", {"n": 10**6}, "hypercube n: must be 32 or less, got 1000000"),
