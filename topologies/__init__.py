@@ -16,6 +16,7 @@ from netsim.topologies.generators import Generator, Parameter, build, generator,
 from netsim.topologies.graphs import from_networkx, to_networkx
 from netsim.topologies.grids import mesh, torus, twisted_torus
 from netsim.topologies.hyperxs import flattened_butterfly, full_mesh, hypercube, hyperx
+from netsim.topologies.many_links import bcube, rail_optimized
 from netsim.topologies.stars import star
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import fat_tree, k_ary_n_tree, xgft
@@ -25,6 +26,7 @@ __all__ = [
     "Generator",
     "Parameter",
     "Topology",
+    "bcube",
     "build",
     "describe",
     "dragonfly",
@@ -42,6 +44,7 @@ __all__ = [
     "k_ary_n_tree",
     "mesh",
     "polarfly",
+    "rail_optimized",
     "slim_fly",
     "star",
     "to_networkx",

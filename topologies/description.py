@@ -12,6 +12,7 @@ from netsim.core.units import format_rate, format_time
 from netsim.topologies.bisection import Bisection, bisection
 from netsim.topologies.distance_forms import distances_by_structure
 from netsim.topologies.distances import EXACT_UP_TO, Distances, distances
+from netsim.topologies.many_links import MANY_LINKS, host_distances
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import tree_shape
 
@@ -45,7 +46,8 @@ class Description:
     oversubscription : tuple of (str, float)
         Trees: capacity down over capacity up for the switches of each level.
     between_hosts, between_all : Distances
-        Distances in links between distinct switches that have hosts, and between all distinct switches.
+        Distances in links between distinct switches that have hosts, and between all distinct switches; where hosts
+        have several links (BCube, rail-optimised), both are those between distinct hosts.
     n_components : int
         Strongly connected components of the whole graph; 1 means every vertex reaches every other.
     injection_bytes_per_s : float
@@ -135,7 +137,7 @@ class Description:
         if self.oversubscription:
             ratios = ", ".join(f"{name} {ratio:.4g}:1" for name, ratio in self.oversubscription)
             rows.append(("oversubscription", ratios))
-        what = "switches with hosts" if t.n_switches else "hosts"
+        what = "switches with hosts" if t.n_switches and t.family not in MANY_LINKS else "hosts"
         rows.append(("distance", f"{_distance(self.between_hosts)} between {what}"))
         if t.n_switches and self.between_all is not self.between_hosts:
             rows.append(("", f"{_distance(self.between_all)} between all switches"))
@@ -195,6 +197,8 @@ def describe(topology: Topology) -> Description:
     if not t.n_switches:
         with_hosts = everything
     between_all = _distances(t, everything)
+    if t.family in MANY_LINKS:
+        with_hosts = everything
     params = t.params
     return Description(
         topology=t,
@@ -218,6 +222,8 @@ def describe(topology: Topology) -> Description:
 
 
 def _distances(t: Topology, chosen: Any) -> Distances:
+    if t.family in MANY_LINKS:
+        return Distances(histogram=host_distances(t), unreachable=0, exact=True, method="closed form")
     found = distances_by_structure(t, chosen) if t.n_switches > EXACT_UP_TO else None
     return distances(t, chosen) if found is None else found
 

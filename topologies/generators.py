@@ -330,7 +330,9 @@ class Layers:
             own = self._values.get(f"{key or name}_{word}")
             into.append(self._values[word] if own is None else own)
 
-    def topology(self, *, n_hosts: int, n_switches: int, family: str, params: Mapping[str, Any]) -> Topology:
+    def topology(
+        self, *, n_hosts: int, n_switches: int, family: str, params: Mapping[str, Any], host_transit: bool = False
+    ) -> Topology:
         """The finished topology; each cable becomes two links, in rows 2c and 2c + 1."""
         source, destination = cables(np.concatenate(self._source), np.concatenate(self._destination))
         layer = np.repeat(np.arange(len(self.names)), [2 * part.size for part in self._source])
@@ -347,6 +349,7 @@ class Layers:
             layer_names=self.names,
             family=family,
             params={key: value for key, value in params.items() if value is not None},
+            host_transit=host_transit,
         )
 
 

@@ -25,11 +25,13 @@ from netsim.topologies import (
     fat_tree,
     k_ary_n_tree,
     mesh,
+    to_networkx,
     topologies,
     torus,
     xgft,
 )
 from netsim.topologies.dragonflies import ARRANGEMENTS, TRUNKS, global_ports
+from netsim.topologies.many_links import MANY_LINKS
 
 SIZED = [name for name in topologies if topologies[name].sizer is not None]
 
@@ -61,9 +63,9 @@ def test_sized_instance_holds_the_hosts_and_is_sound(name: str, n_hosts: int) ->
     assert np.array_equal(net.link_src[0::2], net.link_dst[1::2])
     assert np.array_equal(net.link_dst[0::2], net.link_src[1::2])
     assert np.array_equal(net.link_layer[0::2], net.link_layer[1::2])
-    # Every host has one link up; everything is joined.
-    assert np.all(np.diff(net.out_ptr)[: net.n_hosts] == 1)
-    assert nx.is_connected(switch_graph(net))
+    # Every host has one link up, but for the families made of such hosts; everything is joined.
+    assert np.all(np.diff(net.out_ptr)[: net.n_hosts] == (2 if name in MANY_LINKS else 1))
+    assert nx.is_connected(nx.Graph(to_networkx(net)) if name in MANY_LINKS else switch_graph(net))
     # The same call gives the same bytes, and the recorded parameters rebuild it.
     assert build(name, n_hosts=n_hosts).content_hash == net.content_hash
     assert build(name, **net.params).content_hash == net.content_hash
@@ -93,10 +95,13 @@ def test_documentation_is_complete(name: str) -> None:
 @pytest.mark.parametrize("name", SIZED)
 def test_capacity_and_latency_reach_the_links(name: str) -> None:
     net = build(name, n_hosts=20, capacity="40Gbps", latency="1us")
-    assert np.all(net.link_capacity_bytes_per_s == 5e9)
+    # A layer of another kind of link has a default of its own.
+    same = np.array([layer != "nvlink" for layer in net.layer_names])[net.link_layer]
+    assert np.all(net.link_capacity_bytes_per_s[same] == 5e9)
     assert np.all(net.link_latency_s == 1e-6)
     default = build(name, n_hosts=20)
-    assert np.all(default.link_capacity_bytes_per_s == 12.5e9)
+    assert np.all(default.link_capacity_bytes_per_s[same] == 12.5e9)
+    assert np.all(default.link_capacity_bytes_per_s[~same] == 450e9)
     assert np.all(default.link_latency_s == 200e-9)
 
 
@@ -118,6 +123,9 @@ def test_65536_hosts_take_seconds(name: str) -> None:
         ("dragonfly_plus", {"p": 2}, "global", "global"),
         ("hyperx", {"dims": "3x3"}, "dimension 1", "switch"),
         ("polarfly", {"q": 3}, "quadric", "switch"),
+        ("rail_optimized", {"nodes": 9}, "nvlink", "nvlink"),
+        ("rail_optimized", {"nodes": 9}, "leaf-spine", "leaf"),
+        ("twisted_torus", {"dims": "6x3"}, "dimension 1", "switch"),
         ("slim_fly", {"q": 3}, "across", "switch"),
         ("jellyfish", {"n_switches": 8, "degree": 3}, "switch", "switch"),
         ("fat_tree", {"k": 4}, "edge-aggregation", "edge"),
@@ -134,6 +142,7 @@ def test_layers_have_their_own_capacity_and_latency(name: str, params: Any, laye
     assert np.all(net.link_capacity_bytes_per_s[here] == 1e9)
     assert np.all(net.link_latency_s[here] == 3e-6)
     others = ~here & (net.link_layer == 0) if layer != "host" else ~here
+    others &= net.link_layer != (net.layer_names.index("nvlink") if "nvlink" in net.layer_names else -1)
     assert np.all(net.link_capacity_bytes_per_s[others] == 12.5e9)
 
 
