@@ -7,10 +7,12 @@ True
 
 from __future__ import annotations
 
+from netsim.topologies.changes import scale_links, without_links
 from netsim.topologies.description import Description, describe
 from netsim.topologies.diameter_two import polarfly, slim_fly
 from netsim.topologies.dragonflies import dragonfly, dragonfly_plus
 from netsim.topologies.expanders import jellyfish, xpander
+from netsim.topologies.export import to_file
 from netsim.topologies.files import from_file
 from netsim.topologies.generators import Generator, Parameter, build, generator, is_topology_file, topologies
 from netsim.topologies.graphs import from_networkx, to_networkx
@@ -45,12 +47,15 @@ __all__ = [
     "mesh",
     "polarfly",
     "rail_optimized",
+    "scale_links",
     "slim_fly",
     "star",
+    "to_file",
     "to_networkx",
     "topologies",
     "torus",
     "twisted_torus",
+    "without_links",
     "xgft",
     "xpander",
 ]
