@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal
+from netsim.routing.around import paths_around
 from netsim.routing.pathset import Paths, check_paths, link_loads, path_latency
 from netsim.routing.registry import Routing, default_routing, paths, routings
 
@@ -25,5 +26,6 @@ __all__ = [
     "minimal",
     "path_latency",
     "paths",
+    "paths_around",
     "routings",
 ]
