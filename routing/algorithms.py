@@ -12,6 +12,7 @@ from netsim.routing.dragonflies import dragonfly_minimal
 from netsim.routing.graphs import shortest_paths
 from netsim.routing.grids import dimension_order_paths, grid_spread_paths
 from netsim.routing.pathset import Paths
+from netsim.routing.rails import rail_paths
 from netsim.routing.registry import hosts, routings
 from netsim.routing.trees import d_mod_k_ports, tree_paths
 from netsim.topologies import Topology
@@ -68,6 +69,8 @@ def minimal(
         return tree_paths(topology, s, d, d_mod_k_ports(d, tree_shape(topology)[1]))
     if topology.family in _GRIDS:
         return dimension_order_paths(topology, s, d)
+    if topology.family == "rail_optimized":
+        return rail_paths(topology, s, d)
     return shortest_paths(topology, s, d)
 
 
@@ -164,7 +167,8 @@ def ecmp(
         return tree_paths(topology, s, d, ports)
     if topology.family in _GRIDS:
         return grid_spread_paths(topology, s, d, word=word)
-    return shortest_paths(topology, s, d, word=(word >> np.uint64(32)).astype(np.int64), seed=seed)
+    search = rail_paths if topology.family == "rail_optimized" else shortest_paths
+    return search(topology, s, d, word=(word >> np.uint64(32)).astype(np.int64), seed=seed)
 
 
 def _labels(flow: npt.ArrayLike | None, n: int) -> Int64:

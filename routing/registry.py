@@ -41,13 +41,18 @@ _DEFAULTS = {
     "xgft": "d-mod-k",
     "torus": "dimension-order",
     "mesh": "dimension-order",
+    # Several shortest paths, or parallel links, of which minimal would always take the first.
+    **dict.fromkeys(("hyperx", "full_mesh", "twisted_torus", "dragonfly_plus", "rail_optimized"), "ecmp"),
+    **dict.fromkeys(("jellyfish", "xpander", "bcube"), "ecmp"),
 }
 
 
 def default_routing(topology: Topology) -> str:
     """Name of the routing used when none is chosen.
 
-    Trees: ``d-mod-k``; torus and mesh: ``dimension-order``; all others: ``minimal``.
+    Trees: ``d-mod-k``; torus and mesh: ``dimension-order``; HyperX, full mesh, twisted torus, Dragonfly+,
+    rail-optimised clusters, Jellyfish, Xpander and BCube, which have several shortest paths or parallel links: ``ecmp``;
+    all others: ``minimal``.
 
     Examples
     --------

@@ -7,12 +7,18 @@ True
 
 from __future__ import annotations
 
+from netsim.topologies.changes import scale_links, without_links
 from netsim.topologies.description import Description, describe
-from netsim.topologies.dragonflies import dragonfly
+from netsim.topologies.diameter_two import polarfly, slim_fly
+from netsim.topologies.dragonflies import dragonfly, dragonfly_plus
+from netsim.topologies.expanders import jellyfish, xpander
+from netsim.topologies.export import to_file
 from netsim.topologies.files import from_file
 from netsim.topologies.generators import Generator, Parameter, build, generator, is_topology_file, topologies
 from netsim.topologies.graphs import from_networkx, to_networkx
-from netsim.topologies.grids import mesh, torus
+from netsim.topologies.grids import mesh, torus, twisted_torus
+from netsim.topologies.hyperxs import flattened_butterfly, full_mesh, hypercube, hyperx
+from netsim.topologies.many_links import bcube, rail_optimized
 from netsim.topologies.stars import star
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import fat_tree, k_ary_n_tree, xgft
@@ -22,19 +28,34 @@ __all__ = [
     "Generator",
     "Parameter",
     "Topology",
+    "bcube",
     "build",
     "describe",
     "dragonfly",
+    "dragonfly_plus",
     "fat_tree",
+    "flattened_butterfly",
     "from_file",
     "from_networkx",
+    "full_mesh",
     "generator",
+    "hypercube",
+    "hyperx",
     "is_topology_file",
+    "jellyfish",
     "k_ary_n_tree",
     "mesh",
+    "polarfly",
+    "rail_optimized",
+    "scale_links",
+    "slim_fly",
     "star",
+    "to_file",
     "to_networkx",
     "topologies",
     "torus",
+    "twisted_torus",
+    "without_links",
     "xgft",
+    "xpander",
 ]

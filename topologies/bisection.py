@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from netsim.core.arrays import Float64
 from netsim.core.rng import stream
+from netsim.topologies.hyperxs import FULLY_CONNECTED, hyperx_shape
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import tree_shape
 
@@ -55,9 +56,9 @@ def bisection(topology: Topology) -> Bisection | None:
     Star: half the host links. Trees: with subtrees of level l joined to the rest by n_l links of capacity c_l, min
     over l of n_l c_l / 2; a cut between subtrees attains it when their number is even, and spreading any permutation
     evenly over the links shows that no cut is smaller. Torus and mesh: the cut across the longest side, exact when
-    that side is even (F. T. Leighton 1992, section 1.9; Azizoglu, Egecioglu 2003). Others: all
-    halves are tried up to 20 switches; above, the lower bound is the spectral one, lambda_2 a b / n, and the upper one
-    a cut improved by swaps (Kernighan, Lin 1970).
+    that side is even (F. T. Leighton 1992, section 1.9; Azizoglu, Egecioglu 2003). HyperX, hypercube, full mesh: see
+    :func:`_fully_connected`. Others: all halves are tried up to 20 switches; above, the lower bound is the spectral
+    one, lambda_2 a b / n, and the upper one a cut improved by swaps (Kernighan, Lin 1970).
     """
     if topology.n_hosts == 0 or topology.n_switches == 0:
         return None
@@ -73,6 +74,10 @@ def bisection(topology: Topology) -> Bisection | None:
     n = topology.n_switches
     if topology.family in ("torus", "mesh"):
         found = _grid(topology)
+        if found is not None:
+            return found
+    if topology.family in FULLY_CONNECTED:
+        found = _fully_connected(topology, weights)
         if found is not None:
             return found
     if n <= _ENUMERATE_UP_TO:
@@ -142,6 +147,38 @@ def _grid(topology: Topology) -> Bisection | None:
     crossings = 2 if topology.family == "torus" and longest > 2 else 1
     value = crossings * topology.n_switches // longest * float(capacity[0])
     return Bisection(lower_bytes_per_s=value, upper_bytes_per_s=value, method="cut across the longest side")
+
+
+def _fully_connected(topology: Topology, weights: Any) -> Bisection | None:
+    """Exact where all links are alike, or where the thinnest dimension can be halved.
+
+    Notes
+    -----
+    With c_d the capacity between two switches in dimension d of side S_d, the Laplacian's second eigenvalue is min c_d
+    S_d, so that no half has a cut below min c_d S_d n / 4; the cut across that dimension has it when its side is even.
+    With all c_d equal, the first n/2 switches in lexicographic order, the longest side running fastest, have the most
+    links among themselves and so the least cut (J. H. Lindsey, Amer. Math. Monthly 71, 1964).
+    """
+    dims, trunk = hyperx_shape(topology)
+    layer_capacity = [
+        np.unique(topology.link_capacity_bytes_per_s[topology.link_layer == d + 1]) for d in range(len(dims))
+    ]
+    used = [(dims[d], trunk[d] * float(layer_capacity[d][0])) for d in range(len(dims)) if dims[d] > 1]
+    if any(c.size > 1 for c in layer_capacity) or not used:
+        return None
+    n = topology.n_switches
+    side, between = min(used, key=lambda one: one[0] * one[1])
+    if side % 2 == 0:
+        value = n * side / 4 * between
+        return Bisection(lower_bytes_per_s=value, upper_bytes_per_s=value, method="cut across the thinnest dimension")
+    if len({c for _, c in used}) > 1:
+        return None
+    ascending = np.argsort(dims, kind="stable")
+    order = np.arange(n).reshape(dims).transpose(ascending).reshape(-1)
+    half = np.zeros(n, dtype=bool)
+    half[order[: n // 2]] = True
+    value = _cut(weights, half)
+    return Bisection(lower_bytes_per_s=value, upper_bytes_per_s=value, method="half of the switches, row by row")
 
 
 def _cut(weights: Any, side: npt.NDArray[np.bool_]) -> float:

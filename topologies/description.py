@@ -14,6 +14,7 @@ from netsim.topologies.bisection import Bisection, bisection
 from netsim.topologies.distance_forms import distances_by_structure
 from netsim.topologies.distances import EXACT_UP_TO, Distances, distances
 from netsim.topologies.graphs import MARK_HOSTS
+from netsim.topologies.many_links import MANY_LINKS, host_distances
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import tree_shape
 
@@ -43,11 +44,12 @@ class Description:
     switch_ports, host_ports : (int, int)
         Least and most ports in use on a switch and on a host.
     links_per_group_pair : int or None
-        Dragonfly: parallel links between two groups.
+        Dragonfly, Dragonfly+: parallel links between two groups.
     oversubscription : tuple of (str, float)
         Trees: capacity down over capacity up for the switches of each level.
     between_hosts, between_all : Distances
-        Distances in links between distinct switches that have hosts, and between all distinct switches.
+        Distances in links between distinct switches that have hosts, and between all distinct switches; where hosts
+        have several links (BCube, rail-optimised), both are those between distinct hosts.
     n_components : int
         Strongly connected components of the whole graph; 1 means every vertex reaches every other.
     injection_bytes_per_s : float
@@ -140,7 +142,7 @@ class Description:
         if self.oversubscription:
             ratios = ", ".join(f"{name} {ratio:.4g}:1" for name, ratio in self.oversubscription)
             rows.append(("oversubscription", ratios))
-        what = "switches with hosts" if t.n_switches else "hosts"
+        what = "switches with hosts" if t.n_switches and t.family not in MANY_LINKS else "hosts"
         rows.append(("distance", f"{_distance(self.between_hosts)} between {what}"))
         if t.n_switches and self.between_all is not self.between_hosts:
             rows.append(("", f"{_distance(self.between_all)} between all switches"))
@@ -200,6 +202,8 @@ def describe(topology: Topology) -> Description:
     if not t.n_switches:
         with_hosts = everything
     between_all = _distances(t, everything)
+    if t.family in MANY_LINKS:
+        with_hosts = everything
     params = t.params
     return Description(
         topology=t,
@@ -209,7 +213,9 @@ def describe(topology: Topology) -> Description:
         switch_ports=_bounds(ports[t.n_hosts :]),
         host_ports=_bounds(ports[: t.n_hosts]),
         links_per_group_pair=(
-            params["a"] * params["h"] // (params["g"] - 1) if t.family == "dragonfly" and params["g"] > 1 else None
+            params["a" if t.family == "dragonfly" else "s"] * params["h"] // (params["g"] - 1)
+            if t.family in ("dragonfly", "dragonfly_plus") and params["g"] > 1
+            else None
         ),
         oversubscription=_oversubscription(t),
         between_hosts=between_all if with_hosts.all() else _distances(t, with_hosts),
@@ -221,6 +227,8 @@ def describe(topology: Topology) -> Description:
 
 
 def _distances(t: Topology, chosen: Any) -> Distances:
+    if t.family in MANY_LINKS:
+        return Distances(histogram=host_distances(t), unreachable=0, exact=True, method="closed form")
     found = distances_by_structure(t, chosen) if t.n_switches > EXACT_UP_TO else None
     return distances(t, chosen) if found is None else found
 

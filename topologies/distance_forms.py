@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from netsim.core.arrays import Int64
 from netsim.topologies.distances import Distances, distances
+from netsim.topologies.hyperxs import FULLY_CONNECTED, hyperx_shape
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import tree_shape
 
@@ -31,9 +33,11 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
 
     Notes
     -----
-    Torus and mesh: distances add up over the dimensions, so that their histogram is the convolution of those of the
-    rings or lines. Trees: see :func:`_tree`. Dragonfly: in the arrangements that look the same from every group, the
-    distances from the routers of one group, searched, times the number of groups.
+    Torus, mesh and HyperX: distances add up over the dimensions, so that their histogram is the convolution of those
+    of the rings, lines or full meshes. Twisted torus: those of one switch times the number of switches. Trees: see
+    :func:`_tree`. Slim Fly and PolarFly: two that are not joined are 2 apart. Dragonfly: in the arrangements that look
+    the same from every group, the distances from the routers of one group, searched, times the number of groups.
+    Dragonfly+: 2 between leaves of one group, 3 between groups.
 
     Examples
     --------
@@ -43,12 +47,24 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
     """
     params, everything = topology.params, bool(chosen.all())
     if topology.family in ("torus", "mesh") and everything:
-        return _grid(params["dims"], wrap=topology.family == "torus")
+        return _grid([_line(side, wrap=topology.family == "torus") for side in params["dims"]])
+    if topology.family == "twisted_torus" and everything:
+        # Switches are the elements of an abelian group and links its generators: all look alike.
+        one = distances(topology, chosen, sources=np.zeros(1, dtype=np.int64))
+        histogram = one.histogram * topology.n_switches
+        return Distances(histogram=histogram, unreachable=0, exact=True, method="symmetry of the switches")
+    if topology.family in FULLY_CONNECTED and everything:
+        return _grid([np.array([side, side * (side - 1)]) for side in hyperx_shape(topology)[0]])
     if topology.family in ("fat_tree", "k_ary_n_tree", "xgft"):
         m, w = tree_shape(topology)
         lowest = math.prod(m[1:]) * w[0]
         if everything or (chosen[:lowest].all() and not chosen[lowest:].any()):
             return _tree(m, w, levels=len(m) if everything else 1)
+    if topology.family in ("slim_fly", "polarfly") and everything:
+        n = topology.n_switches
+        joined = int(((topology.link_src >= topology.n_hosts) & (topology.link_dst >= topology.n_hosts)).sum())
+        histogram = np.array([0, joined, n * (n - 1) - joined], dtype=np.int64)
+        return Distances(histogram=histogram, unreachable=0, exact=True, method="closed form")
     if topology.family == "dragonfly" and everything:
         a, g = int(params["a"]), int(params["g"])
         if params["arrangement"] in _TURNABLE and a <= _MOST_SOURCES:
@@ -59,20 +75,35 @@ def distances_by_structure(topology: Topology, chosen: npt.NDArray[np.bool_]) ->
                 exact=True,
                 method="symmetry of the groups",
             )
+    if topology.family == "dragonfly_plus":
+        l, s, g = (int(params[key]) for key in ("l", "s", "g"))
+        leaf = np.arange(topology.n_switches) % (l + s) < l
+        if np.array_equal(chosen, leaf):
+            # Every leaf is joined with every spine, so that any link of two groups is 3 links from leaf to leaf.
+            histogram = np.array([0, 0, g * l * (l - 1), g * l * (g - 1) * l], dtype=np.int64)
+            return Distances(histogram=_without_end(histogram), unreachable=0, exact=True, method="closed form")
     return None
 
 
-def _grid(dims: tuple[int, ...], *, wrap: bool) -> Distances:
+def _line(side: int, *, wrap: bool) -> Int64:
+    """Ordered pairs at each distance, equal ones included, on a ring or a line."""
+    step = np.arange(side, dtype=np.int64)
+    if wrap:
+        return side * np.bincount(np.minimum(step, side - step)).astype(np.int64)
+    return np.where(step > 0, 2 * (side - step), side)
+
+
+def _without_end(histogram: Int64) -> Int64:
+    """The histogram up to the last distance that occurs, with the entry of distance 0 in any case."""
+    return histogram[: 1 + max(np.flatnonzero(histogram), default=0)]
+
+
+def _grid(of_dimension: Sequence[Int64]) -> Distances:
     histogram = np.ones(1, dtype=np.int64)
-    for side in dims:
-        step = np.arange(side, dtype=np.int64)
-        if wrap:
-            one = side * np.bincount(np.minimum(step, side - step)).astype(np.int64)
-        else:
-            one = np.where(step > 0, 2 * (side - step), side)
+    for one in of_dimension:
         histogram = np.convolve(histogram, one)
     histogram[0] = 0
-    return Distances(histogram=histogram, unreachable=0, exact=True, method="closed form")
+    return Distances(histogram=_without_end(histogram), unreachable=0, exact=True, method="closed form")
 
 
 def _tree(m: tuple[int, ...], w: tuple[int, ...], *, levels: int) -> Distances:

@@ -1,4 +1,4 @@
-"""Dragonfly: groups of fully meshed routers, one or more links between every two groups."""
+"""Dragonfly and Dragonfly+: groups of fully meshed routers or of leaves and spines, links between every two groups."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import numpy as np
 
 from netsim.core.arrays import Int64
 from netsim.core.errors import InputError
+from netsim.core.rng import stream
 from netsim.topologies.generators import Layers, Parameter, check_size, checked, generator, link_parameters
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology, vertex_namer
 
-__all__ = ["ARRANGEMENTS", "dragonfly", "global_ports"]
+__all__ = ["ARRANGEMENTS", "TRUNKS", "dragonfly", "dragonfly_plus", "global_ports"]
 
-ARRANGEMENTS = ("palmtree", "absolute", "relative", "circulant")
+ARRANGEMENTS = ("palmtree", "absolute", "relative", "circulant", "random")
+TRUNKS = ("spread", "bundled")
 
 _PARAMETERS = (
     Parameter(name="p", kind="int", meaning="hosts per router"),
@@ -27,7 +29,23 @@ _PARAMETERS = (
         choices=ARRANGEMENTS,
         meaning="which global port leads to which group",
     ),
+    Parameter(
+        name="trunks",
+        kind="choice",
+        default="spread",
+        choices=TRUNKS,
+        meaning="parallel links of two groups: on ports g - 1 apart, or side by side",
+    ),
+    Parameter(name="seed", kind="int", default=0, minimum=0, sizing=False, meaning='seed of the arrangement "random"'),
     *link_parameters(host="host links", local="links inside a group", **{"global": "links between groups"}),
+)
+_PLUS = (
+    Parameter(name="p", kind="int", meaning="hosts per leaf"),
+    Parameter(name="l", kind="int", default=None, meaning="leaves per group; if not given, p (balanced)"),
+    Parameter(name="s", kind="int", default=None, meaning="spines per group; if not given, p (balanced)"),
+    Parameter(name="h", kind="int", default=None, meaning="global ports per spine; if not given, p (balanced)"),
+    Parameter(name="g", kind="int", default=None, meaning="groups, at most sh + 1; if not given, sh + 1"),
+    *_PARAMETERS[4:],
 )
 
 
@@ -38,12 +56,13 @@ def _size_for(n_hosts: int) -> dict[str, Any]:
     return {"p": p, "a": 2 * p, "h": p}
 
 
-def global_ports(g: int, m: int, arrangement: str) -> tuple[Int64, Int64]:
+def global_ports(g: int, m: int, arrangement: str, trunks: str = "spread", *, seed: int = 0) -> tuple[Int64, Int64]:
     """Where the global ports of a group lead.
 
-    The ``m (g - 1)`` ports in use are numbered through the group, router by router. They form m rounds of g - 1 ports;
-    every round reaches every other group once, so that the m links of a group pair start at ports g - 1 apart, on
-    different routers as soon as g > h.
+    The ``m (g - 1)`` ports in use are numbered through the group, router by router. Spread, they form m rounds of g - 1
+    ports; every round reaches every other group once, so that the m links of a group pair start at ports g - 1 apart,
+    on different routers as soon as g > h. Bundled, the m links of a pair are on m consecutive ports, of as few routers
+    as possible. At random, spread or bundled makes no difference.
 
     Parameters
     ----------
@@ -53,6 +72,10 @@ def global_ports(g: int, m: int, arrangement: str) -> tuple[Int64, Int64]:
         Links per group pair.
     arrangement : str
         One of ``ARRANGEMENTS``.
+    trunks : str
+        One of ``TRUNKS``.
+    seed : int
+        Of the arrangement "random".
 
     Returns
     -------
@@ -64,7 +87,8 @@ def global_ports(g: int, m: int, arrangement: str) -> tuple[Int64, Int64]:
     With j = k mod (g - 1): palmtree: group s - (j + 1), far port g - 2 - j. Relative: s + (j + 1), the same far port.
     Absolute (consecutive): the j-th group when s itself is left out; far port s, or s - 1 if s is above. Circulant: s
     + 1, s - 1, s + 2, s - 2, ...; even and odd ports are joined, and for even g the last port, half way round, is
-    joined with itself. Camarero et al., ACM TACO 11(4), 2014; Hastings et al., IEEE CLUSTER 2015.
+    joined with itself. Random: the ports of each group are shuffled. Camarero et al., ACM TACO 11(4), 2014; Hastings et
+    al., IEEE CLUSTER 2015. Where the links of a trunk are placed matters: Alzaid et al., ICS 2020.
 
     Examples
     --------
@@ -74,8 +98,11 @@ def global_ports(g: int, m: int, arrangement: str) -> tuple[Int64, Int64]:
     """
     s = np.arange(g, dtype=np.int64)[:, None]
     k = np.arange(m * (g - 1), dtype=np.int64)[None, :]
-    base, j = np.divmod(k, max(g - 1, 1))
-    if arrangement == "palmtree":
+    if trunks == "spread":
+        strand, j = np.divmod(k, max(g - 1, 1))
+    else:
+        j, strand = np.divmod(k, max(m, 1))
+    if arrangement in ("palmtree", "random"):
         group, port = (s - (j + 1)) % g, np.broadcast_to(g - 2 - j, (g, k.size))
     elif arrangement == "relative":
         group, port = (s + (j + 1)) % g, np.broadcast_to(g - 2 - j, (g, k.size))
@@ -87,7 +114,16 @@ def global_ports(g: int, m: int, arrangement: str) -> tuple[Int64, Int64]:
         group = np.where(even, s + j // 2 + 1, s - (j + 1) // 2) % g
         partner = np.where(even, np.where(j == g - 2, j, j + 1), j - 1)
         port = np.broadcast_to(partner, (g, k.size))
-    return np.broadcast_to(group, (g, k.size)).astype(np.int64), (port + base * (g - 1)).astype(np.int64)
+    port = port + strand * (g - 1) if trunks == "spread" else port * m + strand
+    group, port = np.broadcast_to(group, (g, k.size)).astype(np.int64), port.astype(np.int64)
+    if arrangement == "random":
+        # What was port k of group s becomes port new[s, k].
+        draw = stream(seed, "topologies", "dragonfly", "random")
+        new = draw.permuted(np.broadcast_to(k, (g, k.size)), axis=1)
+        old = np.argsort(new, axis=1)
+        group, port = np.take_along_axis(group, old, axis=1), np.take_along_axis(port, old, axis=1)
+        port = new[group, port]
+    return group, port
 
 
 @generator("dragonfly", parameters=_PARAMETERS, size_for=_size_for)
@@ -98,6 +134,8 @@ def dragonfly(
     g: int | None = None,
     *,
     arrangement: str = "palmtree",
+    trunks: str = "spread",
+    seed: int = 0,
     capacity: str | float = DEFAULT_CAPACITY,
     latency: str | float = DEFAULT_LATENCY,
     host_capacity: str | float | None = None,
@@ -133,21 +171,7 @@ def dragonfly(
     ...
     netsim.core.errors.InputError: dragonfly: a=4 and h=2 join at most 9 groups, got g=10; take g=9 or raise a or h
     """
-    params: dict[str, Any] = {
-        "p": p,
-        "a": a,
-        "h": h,
-        "g": g,
-        "arrangement": arrangement,
-        "capacity": capacity,
-        "latency": latency,
-        "host_capacity": host_capacity,
-        "host_latency": host_latency,
-        "local_capacity": local_capacity,
-        "local_latency": local_latency,
-        "global_capacity": global_capacity,
-        "global_latency": global_latency,
-    }
+    params: dict[str, Any] = dict(locals())
     values = checked(_PARAMETERS, "dragonfly", params)
     p = int(values["p"])
     a = 2 * p if values["a"] is None else int(values["a"])
@@ -173,13 +197,118 @@ def dragonfly(
     router = n_hosts + a * np.arange(g, dtype=np.int64)[:, None]
     layers.add("local", (router + first).reshape(-1), (router + second).reshape(-1))
 
-    group, port = global_ports(g, m, arrangement)
+    here, there = _global_cables(g, m, a, h, values)
+    layers.add("global", n_hosts + here, n_hosts + there)
+    params.update(p=p, a=a, h=h, g=g, **_only_used(values, m))
+    return layers.topology(n_hosts=n_hosts, n_switches=a * g, family="dragonfly", params=params)
+
+
+def _global_cables(g: int, m: int, a: int, h: int, values: dict[str, Any]) -> tuple[Int64, Int64]:
+    """Ends of the global cables: router r of group s, the r-th of a with h global ports, is s * a + r."""
+    group, port = global_ports(g, m, values["arrangement"], values["trunks"], seed=values["seed"])
     here, k = np.nonzero(np.arange(g)[:, None] < group)
     there, far = group[here, k], port[here, k]
-    layers.add("global", n_hosts + here * a + k // h, n_hosts + there * a + far // h)
-    return layers.topology(
-        n_hosts=n_hosts, n_switches=a * g, family="dragonfly", params={**params, "p": p, "a": a, "h": h, "g": g}
-    )
+    return here * a + k // h, there * a + far // h
+
+
+def _only_used(values: dict[str, Any], m: int) -> dict[str, Any]:
+    """Of the parameters that refine the arrangement, those that make a difference."""
+    shuffled = values["arrangement"] == "random"
+    return {
+        "trunks": values["trunks"] if m > 1 and not shuffled else None,
+        "seed": values["seed"] if shuffled else None,
+    }
+
+
+def _plus_for(n_hosts: int) -> dict[str, Any]:
+    p = 1
+    while p * p * (p * p + 1) < n_hosts:
+        p += 1
+    return {"p": p, "l": p, "s": p, "h": p}
+
+
+@generator("dragonfly_plus", parameters=_PLUS, size_for=_plus_for)
+def dragonfly_plus(
+    p: int,
+    l: int | None = None,
+    s: int | None = None,
+    h: int | None = None,
+    g: int | None = None,
+    *,
+    arrangement: str = "palmtree",
+    trunks: str = "spread",
+    seed: int = 0,
+    capacity: str | float = DEFAULT_CAPACITY,
+    latency: str | float = DEFAULT_LATENCY,
+    host_capacity: str | float | None = None,
+    host_latency: str | float | None = None,
+    local_capacity: str | float | None = None,
+    local_latency: str | float | None = None,
+    global_capacity: str | float | None = None,
+    global_latency: str | float | None = None,
+) -> Topology:
+    """Dragonfly+ (Megafly): g groups of l leaves and s spines, all leaves joined with all spines of their group.
+
+    Leaves have p hosts each, spines h global links each; balanced when p = l = s = h, with switches of 2p ports. With
+    fewer than sh + 1 groups every group pair gets m = floor(sh / (g - 1)) links; ports left over stay empty. Host i is
+    on leaf i // p. Switches are numbered group by group, leaves first.
+
+    {parameters}
+
+    Raises
+    ------
+    InputError
+        More than sh + 1 groups, or a value out of range.
+
+    Notes
+    -----
+    A. Shpiner, Z. Haramaty, S. Eliad, V. Zdornov, B. Gafni, E. Zahavi, "Dragonfly+: Low Cost Topology for Scaling
+    Datacenters", HiPINEB 2017; M. Flajslik, E. Borch, M. Parker, "Megafly: A Topology for Exascale Systems", ISC 2018.
+    Arrangements: see :func:`global_ports`.
+
+    Examples
+    --------
+    >>> dragonfly_plus(p=2).expect(n_hosts=2**2 * (2**2 + 1), switch_ports_max=4, diameter=3)
+    <Topology dragonfly_plus: 20 hosts, 20 switches, 100 directed links>
+    """
+    params: dict[str, Any] = dict(locals())
+    values = checked(_PLUS, "dragonfly_plus", params)
+    p = int(values["p"])
+    l, s, h = (p if values[key] is None else int(values[key]) for key in ("l", "s", "h"))
+    g = s * h + 1 if values["g"] is None else int(values["g"])
+    if g > s * h + 1:
+        raise InputError(
+            "dragonfly_plus",
+            f"s={s} and h={h} join at most {s * h + 1} groups",
+            got=f"g={g}",
+            remedy=f"take g={s * h + 1} or raise s or h",
+        )
+    m = s * h // (g - 1) if g > 1 else 0
+    n_hosts, n_switches = p * l * g, (l + s) * g
+    n_cables = n_hosts + g * l * s + m * (g * (g - 1) // 2)
+    check_size("dragonfly_plus", n_vertices=n_hosts + n_switches, n_links=2 * n_cables)
+    layers = Layers(values)
+
+    host = np.arange(n_hosts, dtype=np.int64)
+    leaf = host // p
+    layers.add("host", host, n_hosts + leaf // l * (l + s) + leaf % l)
+
+    first = n_hosts + (l + s) * np.arange(g, dtype=np.int64)[:, None]
+    leaves, spines = np.divmod(np.arange(l * s, dtype=np.int64), s)
+    layers.add("local", (first + leaves).reshape(-1), (first + l + spines).reshape(-1))
+
+    ends = _global_cables(g, m, s, h, values)
+    here, there = (n_hosts + end // s * (l + s) + l + end % s for end in ends)
+    layers.add("global", here, there)
+    params.update(p=p, l=l, s=s, h=h, g=g, **_only_used(values, m))
+    return layers.topology(n_hosts=n_hosts, n_switches=n_switches, family="dragonfly_plus", params=params)
+
+
+@vertex_namer("dragonfly_plus")
+def _plus_name(topology: Topology, switch: int) -> str:
+    l = topology.params["l"]
+    group, place = divmod(switch, l + topology.params["s"])
+    return f"group {group} leaf {place}" if place < l else f"group {group} spine {place - l}"
 
 
 @vertex_namer("dragonfly")

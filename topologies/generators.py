@@ -71,6 +71,9 @@ class Parameter:
         Least value of an ``int``, or of each of the ``sizes``.
     choices : tuple of str
         Valid values of a ``choice``.
+    sizing : bool
+        A number among those that decide the size of the network: once it is given, the network is not sized to a
+        number of hosts.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Parameter:
     default: object = REQUIRED
     minimum: int = 1
     choices: tuple[str, ...] = ()
+    sizing: bool = True
 
     def parse(self, value: object, subject: str) -> Any:
         """The checked value, from text or from the right type already."""
@@ -194,8 +198,8 @@ class Generator:
 
     @property
     def size_parameters(self) -> tuple[str, ...]:
-        """Names of the parameters that decide the size: whole numbers and lists of them."""
-        return tuple(p.name for p in self.parameters if p.kind in ("int", "sizes"))
+        """Names of the parameters that decide the size: whole numbers and lists of them, but for seeds and the like."""
+        return tuple(p.name for p in self.parameters if p.kind in ("int", "sizes") and p.sizing)
 
     def summary(self) -> str:
         """First line of the docstring."""
@@ -326,7 +330,9 @@ class Layers:
             own = self._values.get(f"{key or name}_{word}")
             into.append(self._values[word] if own is None else own)
 
-    def topology(self, *, n_hosts: int, n_switches: int, family: str, params: Mapping[str, Any]) -> Topology:
+    def topology(
+        self, *, n_hosts: int, n_switches: int, family: str, params: Mapping[str, Any], host_transit: bool = False
+    ) -> Topology:
         """The finished topology; each cable becomes two links, in rows 2c and 2c + 1."""
         source, destination = cables(np.concatenate(self._source), np.concatenate(self._destination))
         layer = np.repeat(np.arange(len(self.names)), [2 * part.size for part in self._source])
@@ -343,6 +349,7 @@ class Layers:
             layer_names=self.names,
             family=family,
             params={key: value for key, value in params.items() if value is not None},
+            host_transit=host_transit,
         )
 
 

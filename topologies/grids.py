@@ -1,4 +1,4 @@
-"""Torus and mesh of any number of dimensions."""
+"""Torus, twisted torus and mesh of any number of dimensions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from netsim.topologies.generators import (
 )
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology, vertex_namer
 
-__all__ = ["coordinates", "mesh", "torus"]
+__all__ = ["coordinates", "mesh", "nearly_equal", "torus", "twisted_torus"]
 
 _PARAMETERS = (
     Parameter(name="dims", kind="sizes", meaning="switches along each dimension; unequal sides, 1 and 2 are allowed"),
@@ -30,13 +30,32 @@ _PARAMETERS = (
 )
 
 
-def _nearly_equal(n_hosts: int, n_dims: int) -> dict[str, Any]:
-    """Sides that differ by at most one, with the least product that is enough."""
+_TWISTED = (
+    _PARAMETERS[0],
+    Parameter(
+        name="twist",
+        kind="sizes",
+        default=None,
+        minimum=0,
+        sizing=False,
+        meaning="for each dimension, steps along the longest one that its wrap links add; if not given, half the "
+        "longest side in every other dimension",
+    ),
+    *_PARAMETERS[1:],
+)
+
+
+def nearly_equal(product: int, n_dims: int) -> tuple[int, ...]:
+    """Sides that differ by at most one, ascending, with the least product that is enough.
+
+    >>> nearly_equal(64, 3), nearly_equal(65, 3)
+    ((4, 4, 4), (4, 4, 5))
+    """
     side = 1
-    while (side + 1) ** n_dims <= n_hosts:
+    while (side + 1) ** n_dims <= product:
         side += 1
-    longer = next(i for i in range(n_dims + 1) if side ** (n_dims - i) * (side + 1) ** i >= n_hosts)
-    return {"dims": (side,) * (n_dims - longer) + (side + 1,) * longer}
+    longer = next(i for i in range(n_dims + 1) if side ** (n_dims - i) * (side + 1) ** i >= product)
+    return (side,) * (n_dims - longer) + (side + 1,) * longer
 
 
 def coordinates(switch: Int64, dims: Sequence[int]) -> Int64:
@@ -48,26 +67,41 @@ def coordinates(switch: Int64, dims: Sequence[int]) -> Int64:
     return np.stack(np.unravel_index(switch, tuple(dims)), axis=-1).astype(np.int64)
 
 
-def _build(family: str, params: dict[str, Any], *, wrap: bool) -> Topology:
-    values = checked(_PARAMETERS, family, params)
-    dims, per_switch = values["dims"], values["hosts"]
+def _check_dimensions(family: str, dims: Sequence[int]) -> None:
     if len(dims) > MOST_DIMENSIONS:
         raise InputError(f"{family} dims", f"must be {MOST_DIMENSIONS} sides or fewer", got=f"{len(dims)} sides")
+
+
+def _build(
+    family: str, params: dict[str, Any], values: dict[str, Any], *, wrap: bool, twist: Sequence[int] | None = None
+) -> Topology:
+    """Torus or mesh; ``twist`` has the steps along the longest side, 0 <= steps < side, that each wrap link adds."""
+    dims, per_switch = values["dims"], values["hosts"]
+    _check_dimensions(family, dims)
+    shift = [0] * len(dims) if twist is None else twist
+    # A wrap link of a side of 2 would lie beside the link that is there already, unless it is twisted; of a side of 1
+    # it would be a loop.
+    wraps = [wrap and (side > 2 or (side == 2 and by > 0)) for side, by in zip(dims, shift, strict=True)]
     n_switches = math.prod(dims)
     n_hosts = n_switches * per_switch
-    n_cables = n_hosts + sum(n_switches // side * (side if wrap and side > 2 else side - 1) for side in dims)
+    n_cables = n_hosts + sum(n_switches // side * (side - 1 + ring) for side, ring in zip(dims, wraps, strict=True))
     check_size(family, n_vertices=n_hosts + n_switches, n_links=2 * n_cables)
     grid = Layers(values)
     host = np.arange(n_hosts, dtype=np.int64)
     grid.add("host", host, n_hosts + host // max(per_switch, 1))
     switch = np.arange(n_switches, dtype=np.int64)
     place = coordinates(switch, dims)
+    longest = dims.index(max(dims))
+    along = math.prod(dims[longest + 1 :])
     stride = n_switches
     for d, side in enumerate(dims):
         stride //= side
-        # A wrap link of a side of 2 would lie beside the link that is there already; of a side of 1 it would be a loop.
-        here = switch if wrap and side > 2 else switch[place[:, d] < side - 1]
+        here = switch if wraps[d] else switch[place[:, d] < side - 1]
         there = np.where(place[here, d] < side - 1, here + stride, here - (side - 1) * stride)
+        if shift[d]:
+            at = place[here, longest]
+            moved = (at + shift[d]) % dims[longest] - at
+            there = there + np.where(place[here, d] < side - 1, 0, moved * along)
         grid.add(f"dimension {d}", n_hosts + here, n_hosts + there, key="switch")
     return grid.topology(
         n_hosts=n_hosts,
@@ -78,7 +112,7 @@ def _build(family: str, params: dict[str, Any], *, wrap: bool) -> Topology:
 
 
 def _torus_for(n_hosts: int) -> dict[str, Any]:
-    return _nearly_equal(n_hosts, 3)
+    return {"dims": nearly_equal(n_hosts, 3)}
 
 
 @generator("torus", parameters=_PARAMETERS, size_for=_torus_for)
@@ -119,11 +153,76 @@ def torus(
         "switch_capacity": switch_capacity,
         "switch_latency": switch_latency,
     }
-    return _build("torus", params, wrap=True)
+    return _build("torus", params, checked(_PARAMETERS, "torus", params), wrap=True)
+
+
+def _twisted_for(n_hosts: int) -> dict[str, Any]:
+    side = next(a for a in range(1, n_hosts + 1) if 2 * a**3 >= n_hosts)
+    return {"dims": (2 * side, side, side)}
+
+
+@generator("twisted_torus", parameters=_TWISTED, size_for=_twisted_for)
+def twisted_torus(
+    dims: Sequence[int],
+    twist: Sequence[int] | None = None,
+    hosts: int = 1,
+    *,
+    capacity: str | float = DEFAULT_CAPACITY,
+    latency: str | float = DEFAULT_LATENCY,
+    host_capacity: str | float | None = None,
+    host_latency: str | float | None = None,
+    switch_capacity: str | float | None = None,
+    switch_latency: str | float | None = None,
+) -> Topology:
+    """Twisted torus: a torus whose wrap links also step along the longest dimension, which shortens its paths.
+
+    With sides (2a, a) or (2a, a, a) and the default twist of a, the rectangular and the prismatic doubly twisted torus:
+    all dimensions are used alike, with a shorter diameter and a lower mean than the torus of these sides. The first of
+    the longest sides counts. A side of 1 has no links; a side of 2 has its wrap links only where they are twisted. Host
+    i is on switch i // hosts. Sized to a number of hosts it has the sides 2a, a, a.
+
+    {parameters}
+
+    Raises
+    ------
+    InputError
+        ``twist`` does not have one number per side, or twists the longest dimension itself.
+
+    Notes
+    -----
+    J. Camara, M. Moreto, E. Vallejo, R. Beivide, J. Miguel-Alonso, C. Martinez, J. Navaridas, "Twisted Torus Topologies
+    for Enhanced Interconnection Networks", IEEE TPDS 21(12), 2010.
+
+    Examples
+    --------
+    >>> twisted_torus((8, 4)).expect(n_links=4 * 32 + 2 * 32, diameter=4)
+    <Topology twisted_torus: 32 hosts, 32 switches, 192 directed links>
+    >>> torus((8, 4)).expect(diameter=6).n_links
+    192
+    """
+    params: dict[str, Any] = dict(locals())
+    values = checked(_TWISTED, "twisted_torus", params)
+    sides = values["dims"]
+    _check_dimensions("twisted_torus", sides)
+    longest = sides.index(max(sides))
+    steps = values["twist"]
+    if steps is None:
+        steps = tuple(0 if d == longest else sides[longest] // 2 for d in range(len(sides)))
+    if len(steps) != len(sides):
+        raise InputError(
+            "twisted_torus twist", f"must have one number for each of the {len(sides)} sides", got=len(steps)
+        )
+    steps = tuple(by % sides[longest] for by in steps)
+    if steps[longest]:
+        raise InputError(
+            "twisted_torus twist", f"must be 0 in the longest dimension, number {longest}", got=steps[longest]
+        )
+    params["twist"] = steps
+    return _build("twisted_torus", params, values, wrap=True, twist=steps)
 
 
 def _mesh_for(n_hosts: int) -> dict[str, Any]:
-    return _nearly_equal(n_hosts, 2)
+    return {"dims": nearly_equal(n_hosts, 2)}
 
 
 @generator("mesh", parameters=_PARAMETERS, size_for=_mesh_for)
@@ -140,7 +239,8 @@ def mesh(
 ) -> Topology:
     """Mesh: a line of switches in each dimension, a torus without its wrap links.
 
-    Host i is on switch i // hosts. Sized to a number of hosts it has two sides that differ by at most one.
+    A side of 1 has no links; with sides of 2 and 1 only, mesh and torus are the same. Host i is on switch i // hosts.
+    Sized to a number of hosts it has two sides that differ by at most one.
 
     {parameters}
 
@@ -163,7 +263,7 @@ def mesh(
         "switch_capacity": switch_capacity,
         "switch_latency": switch_latency,
     }
-    return _build("mesh", params, wrap=False)
+    return _build("mesh", params, checked(_PARAMETERS, "mesh", params), wrap=False)
 
 
 def _grid_name(topology: Topology, switch: int) -> str:
@@ -171,5 +271,5 @@ def _grid_name(topology: Topology, switch: int) -> str:
     return f"switch ({', '.join(str(c) for c in place.tolist())})"
 
 
-for _family in ("torus", "mesh"):
+for _family in ("torus", "twisted_torus", "mesh"):
     vertex_namer(_family)(_grid_name)

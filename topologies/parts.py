@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.core.arrays import Int64
 from netsim.topologies.grids import coordinates
+from netsim.topologies.hyperxs import FULLY_CONNECTED, hyperx_shape
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import tree_shape
 
@@ -46,6 +47,9 @@ def natural_parts(topology: Topology) -> list[tuple[str, Int64]]:
     if family == "dragonfly":
         a = topology.params["a"]
         parts.append(("group {}", np.concatenate([home // a, switch // a])))
+    elif family == "dragonfly_plus":
+        of_group = topology.params["l"] + topology.params["s"]
+        parts.append(("group {}", np.concatenate([home // of_group, switch // of_group])))
     elif family in ("fat_tree", "k_ary_n_tree", "xgft"):
         m, w = tree_shape(topology)
         below, above = [1, *accumulate(m, mul)], [1, *accumulate(w, mul)]
@@ -61,9 +65,10 @@ def natural_parts(topology: Topology) -> list[tuple[str, Int64]]:
                 else:
                     rows.append(n + sum(row.size for row in rows) + node)
             parts.append((f"subtree {{}} of height {height}", np.concatenate(rows)))
-    elif family in ("torus", "mesh"):
-        place = coordinates(switch, topology.params["dims"])
-        for d, side in enumerate(topology.params["dims"]):
+    elif family in ("torus", "twisted_torus", "mesh", *FULLY_CONNECTED):
+        dims = hyperx_shape(topology)[0] if family in FULLY_CONNECTED else topology.params["dims"]
+        place = coordinates(switch, dims) if dims else switch[:, None]
+        for d, side in enumerate(dims):
             if side > 1:
                 half = (place[:, d] >= side // 2).astype(np.int64)
                 parts.append((f"half {{}} in dimension {d}", np.concatenate([half[home] if switches else home, half])))

@@ -17,7 +17,8 @@ from netsim.core.errors import InputError
 from netsim.routing import check_paths, ecmp, link_loads, minimal
 from netsim.routing._kernels import shortest
 from netsim.routing.graphs import shortest_paths
-from netsim.topologies import Topology, fat_tree, from_networkx, to_networkx
+from netsim.routing.rails import rail_paths
+from netsim.topologies import Topology, fat_tree, from_networkx, rail_optimized, to_networkx
 
 
 def diamond(order: list[tuple[str, str]]) -> Topology:
@@ -194,3 +195,17 @@ def test_kernel_compiles_once() -> None:
     ecmp(net, np.array([0], dtype=np.int32), np.array([1], dtype=np.uint8), flow=[7], seed=2)
     signatures = getattr(shortest, "signatures", None)
     assert signatures is None or len(signatures) == 1
+
+
+@pytest.mark.parametrize(
+    "net", [rail_optimized(9, 2, 6), rail_optimized(7, 4, 64, 2, 1), rail_optimized(1), rail_optimized(3, 1)]
+)
+def test_paths_over_rails_are_those_of_the_search(net: Topology) -> None:
+    """The same links in the same order, for every pair and with every hash."""
+    source, destination = np.divmod(np.arange(net.n_hosts**2), net.n_hosts)
+    words = np.random.default_rng(0).integers(0, 2**32, size=source.size)
+    for word, seed in ((None, 0), (words, 0), (words, 9)):
+        fast = rail_paths(net, source, destination, word=word, seed=seed)
+        slow = shortest_paths(net, source, destination, word=word, seed=seed)
+        assert np.array_equal(fast.ptr, slow.ptr)
+        assert np.array_equal(fast.link, slow.link)

@@ -28,6 +28,18 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "torus": {"dims": (4, 2, 3), "hosts": 2},
     "mesh": {"dims": (3, 1, 4)},
     "graph": {},
+    "hyperx": {"dims": (3, 4), "hosts": 2, "trunk": (2, 1)},
+    "flattened_butterfly": {"k": 3, "n": 3},
+    "hypercube": {"n": 4},
+    "full_mesh": {"n": 5, "hosts": 2, "trunk": 2},
+    "slim_fly": {"q": 4, "hosts": 1},
+    "polarfly": {"q": 4, "hosts": 2},
+    "jellyfish": {"n_switches": 14, "degree": 3, "hosts": 2},
+    "xpander": {"degree": 3, "lift": 4, "hosts": 2},
+    "dragonfly_plus": {"p": 2},
+    "twisted_torus": {"dims": (4, 2, 2), "hosts": 2},
+    "bcube": {"n": 3, "k": 1},
+    "rail_optimized": {"nodes": 9, "gpus": 2, "radix": 6},
 }
 FITS = {"dimension-order": ("torus", "mesh"), "d-mod-k": ("fat_tree", "k_ary_n_tree", "xgft")}
 
@@ -83,7 +95,10 @@ def test_every_routing_is_documented(name: str) -> None:
 @pytest.mark.parametrize(
     ("family", "name"),
     [("star", "minimal"), ("dragonfly", "minimal"), ("fat_tree", "d-mod-k"), ("k_ary_n_tree", "d-mod-k"),
-     ("xgft", "d-mod-k"), ("torus", "dimension-order"), ("mesh", "dimension-order"), ("graph", "minimal")],
+     ("xgft", "d-mod-k"), ("torus", "dimension-order"), ("mesh", "dimension-order"), ("graph", "minimal"),
+     *((name, "minimal") for name in ("flattened_butterfly", "hypercube", "slim_fly", "polarfly")),
+     *((name, "ecmp") for name in ("hyperx", "full_mesh", "jellyfish", "xpander", "dragonfly_plus", "twisted_torus",
+                                   "bcube", "rail_optimized"))],
 )  # fmt: skip
 def test_default_routing(family: str, name: str) -> None:
     net = network(family)

@@ -18,10 +18,17 @@ from netsim.topologies import (
     Topology,
     describe,
     dragonfly,
+    dragonfly_plus,
     fat_tree,
+    flattened_butterfly,
     from_networkx,
+    full_mesh,
+    hypercube,
+    hyperx,
     k_ary_n_tree,
     mesh,
+    polarfly,
+    slim_fly,
     star,
     topologies,
     torus,
@@ -153,7 +160,8 @@ BY_STRUCTURE = [
     # With more than one switch per host, switches of the lowest level that only hosts join.
     xgft((2, 3, 2), (2, 1, 3)), xgft((2, 3, 2), (1, 2, 3)), xgft((1, 1, 2), (3, 2, 1)), xgft((3,), (2,)),
     dragonfly(2, 4, 2), dragonfly(1, 3, 2, 4), dragonfly(1, 4, 1, 1), dragonfly(1, 3, 2, 6, arrangement="circulant"),
-    dragonfly(1, 3, 2, arrangement="relative"),
+    dragonfly(1, 3, 2, arrangement="relative"), hyperx((3, 1, 4), 2), hyperx((5,), 1, 3), hypercube(0), hypercube(5),
+    flattened_butterfly(3, 4), full_mesh(1), full_mesh(7, 3), slim_fly(4), slim_fly(7), polarfly(2), polarfly(9),
 ]  # fmt: skip
 
 
@@ -168,6 +176,16 @@ def test_distances_by_structure_equal_the_search(net: Topology) -> None:
         assert known.exact
         assert known.histogram.tolist() == searched.histogram.tolist()
         assert known.unreachable == searched.unreachable
+
+
+@pytest.mark.parametrize("net", [dragonfly_plus(2), dragonfly_plus(1, 3, 2, 4, 3), dragonfly_plus(2, 1, 1, 1, 1)])
+def test_distances_between_leaves_equal_the_search(net: Topology) -> None:
+    leaf = np.zeros(net.n_switches, dtype=bool)
+    leaf[net.link_dst[net.link_src < net.n_hosts] - net.n_hosts] = True
+    known, searched = distances_by_structure(net, leaf), distances(net, leaf)
+    assert known is not None
+    assert known.histogram.tolist() == searched.histogram.tolist()
+    assert distances_by_structure(net, ~leaf) is None
 
 
 def test_structure_says_nothing_of_other_sets_and_arrangements() -> None:
@@ -211,6 +229,16 @@ def brute_force(net: Topology) -> float:
         mesh((2, 5)),
         mesh((3, 3)),
         mesh((2, 2, 3)),
+        full_mesh(7, trunk=2),
+        full_mesh(10, hosts=3),
+        hypercube(4),
+        hyperx((3, 3)),
+        hyperx((3, 5)),
+        hyperx((4, 3)),
+        hyperx((3, 4), trunk=(2, 1)),
+        hyperx((3, 3, 2), trunk=(1, 1, 2)),
+        hyperx((5, 2), trunk=(1, 3)),
+        hyperx((2, 1, 6)),
         from_networkx(nx.petersen_graph(), hosts_per_switch=2),
     ],
 )

@@ -16,8 +16,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.core.errors import InputError
-from netsim.topologies import Topology, build, dragonfly, fat_tree, k_ary_n_tree, mesh, topologies, torus, xgft
-from netsim.topologies.dragonflies import ARRANGEMENTS, global_ports
+from netsim.topologies import (
+    Topology,
+    build,
+    describe,
+    dragonfly,
+    dragonfly_plus,
+    fat_tree,
+    k_ary_n_tree,
+    mesh,
+    to_networkx,
+    topologies,
+    torus,
+    xgft,
+)
+from netsim.topologies.dragonflies import ARRANGEMENTS, TRUNKS, global_ports
+from netsim.topologies.many_links import MANY_LINKS
 
 SIZED = [name for name in topologies if topologies[name].sizer is not None]
 
@@ -49,9 +63,9 @@ def test_sized_instance_holds_the_hosts_and_is_sound(name: str, n_hosts: int) ->
     assert np.array_equal(net.link_src[0::2], net.link_dst[1::2])
     assert np.array_equal(net.link_dst[0::2], net.link_src[1::2])
     assert np.array_equal(net.link_layer[0::2], net.link_layer[1::2])
-    # Every host has one link up; everything is joined.
-    assert np.all(np.diff(net.out_ptr)[: net.n_hosts] == 1)
-    assert nx.is_connected(switch_graph(net))
+    # Every host has one link up, but for the families made of such hosts; everything is joined.
+    assert np.all(np.diff(net.out_ptr)[: net.n_hosts] == (2 if name in MANY_LINKS else 1))
+    assert nx.is_connected(nx.Graph(to_networkx(net)) if name in MANY_LINKS else switch_graph(net))
     # The same call gives the same bytes, and the recorded parameters rebuild it.
     assert build(name, n_hosts=n_hosts).content_hash == net.content_hash
     assert build(name, **net.params).content_hash == net.content_hash
@@ -81,10 +95,13 @@ def test_documentation_is_complete(name: str) -> None:
 @pytest.mark.parametrize("name", SIZED)
 def test_capacity_and_latency_reach_the_links(name: str) -> None:
     net = build(name, n_hosts=20, capacity="40Gbps", latency="1us")
-    assert np.all(net.link_capacity_bytes_per_s == 5e9)
+    # A layer of another kind of link has a default of its own.
+    same = np.array([layer != "nvlink" for layer in net.layer_names])[net.link_layer]
+    assert np.all(net.link_capacity_bytes_per_s[same] == 5e9)
     assert np.all(net.link_latency_s == 1e-6)
     default = build(name, n_hosts=20)
-    assert np.all(default.link_capacity_bytes_per_s == 12.5e9)
+    assert np.all(default.link_capacity_bytes_per_s[same] == 12.5e9)
+    assert np.all(default.link_capacity_bytes_per_s[~same] == 450e9)
     assert np.all(default.link_latency_s == 200e-9)
 
 
@@ -102,6 +119,15 @@ def test_65536_hosts_take_seconds(name: str) -> None:
         ("dragonfly", {"p": 2}, "host", "host"),
         ("dragonfly", {"p": 2}, "local", "local"),
         ("dragonfly", {"p": 2}, "global", "global"),
+        ("dragonfly_plus", {"p": 2}, "local", "local"),
+        ("dragonfly_plus", {"p": 2}, "global", "global"),
+        ("hyperx", {"dims": "3x3"}, "dimension 1", "switch"),
+        ("polarfly", {"q": 3}, "quadric", "switch"),
+        ("rail_optimized", {"nodes": 9}, "nvlink", "nvlink"),
+        ("rail_optimized", {"nodes": 9}, "leaf-spine", "leaf"),
+        ("twisted_torus", {"dims": "6x3"}, "dimension 1", "switch"),
+        ("slim_fly", {"q": 3}, "across", "switch"),
+        ("jellyfish", {"n_switches": 8, "degree": 3}, "switch", "switch"),
         ("fat_tree", {"k": 4}, "edge-aggregation", "edge"),
         ("fat_tree", {"k": 4}, "aggregation-core", "core"),
         ("xgft", {"m": "4,4", "w": "1,2"}, "level 1-2", "switch"),
@@ -116,6 +142,7 @@ def test_layers_have_their_own_capacity_and_latency(name: str, params: Any, laye
     assert np.all(net.link_capacity_bytes_per_s[here] == 1e9)
     assert np.all(net.link_latency_s[here] == 3e-6)
     others = ~here & (net.link_layer == 0) if layer != "host" else ~here
+    others &= net.link_layer != (net.layer_names.index("nvlink") if "nvlink" in net.layer_names else -1)
     assert np.all(net.link_capacity_bytes_per_s[others] == 12.5e9)
 
 
@@ -139,12 +166,12 @@ def test_text_parameters_equal_typed_ones() -> None:
             {"p": 2, "bandwith": 1},
             "topology dragonfly: unknown parameter, got 'bandwith'; did you mean 'capacity'? valid: a, arrangement, capacity, g, "
             "global_capacity, global_latency, h, host_capacity, host_latency, latency, local_capacity, "
-            "local_latency, p",
+            "local_latency, p, seed, trunks",
         ),
         ("star", {"n": 2, "latancy": 1}, "topology star: unknown parameter, got 'latancy'; "
          "did you mean 'latency'? valid: capacity, latency, n"),
         ("dragonflie", {}, "topology: unknown name, got 'dragonflie'; did you mean 'dragonfly'? valid: "
-         "dragonfly, fat_tree, file, k_ary_n_tree, mesh, star, torus, xgft"),
+         + ", ".join(sorted(topologies))),
         ("dragonfly", {}, "topology dragonfly: needs p="),
         ("xgft", {"m": "2,2"}, "topology xgft: needs w="),
         ("star", {"n": "four"}, "star n: must be a whole number, 1 or more, got 'four'"),
@@ -161,7 +188,7 @@ def test_text_parameters_equal_typed_ones() -> None:
          "star capacity: rate in bytes per second must not be negative or NaN, got nan"),
         ("star", {"n": 2, "latency": "inf s"}, "star latency: latency must be finite, got inf s"),
         ("dragonfly", {"p": 1, "arrangement": "palm"}, "dragonfly arrangement: unknown choice, got 'palm'; "
-         "did you mean 'palmtree'? valid: absolute, circulant, palmtree, relative"),
+         "did you mean 'palmtree'? valid: absolute, circulant, palmtree, random, relative"),
         ("dragonfly", {"p": 2, "a": 4, "h": 2, "g": 10},
          "dragonfly: a=4 and h=2 join at most 9 groups, got g=10; take g=9 or raise a or h"),
         ("fat_tree", {"k": 5}, "fat_tree k: must be even, got 5; take k=4 or k=6"),
@@ -199,11 +226,12 @@ def test_sizing_needs_hosts() -> None:
 # Dragonfly ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("trunks", TRUNKS)
 @pytest.mark.parametrize("arrangement", ARRANGEMENTS)
 @settings(max_examples=60, deadline=None)
 @given(g=st.integers(2, 14), m=st.integers(1, 4))
-def test_global_ports_are_a_perfect_matching(arrangement: str, g: int, m: int) -> None:
-    group, port = global_ports(g, m, arrangement)
+def test_global_ports_are_a_perfect_matching(arrangement: str, trunks: str, g: int, m: int) -> None:
+    group, port = global_ports(g, m, arrangement, trunks, seed=m)
     assert group.shape == (g, m * (g - 1))
     for s, k in itertools.product(range(g), range(m * (g - 1))):
         d, far = group[s, k], port[s, k]
@@ -211,6 +239,11 @@ def test_global_ports_are_a_perfect_matching(arrangement: str, g: int, m: int) -
         assert (group[d, far], port[d, far]) == (s, k)
     for s in range(g):
         assert Counter(group[s].tolist()) == {d: m for d in range(g) if d != s}
+        if arrangement != "random":
+            # Spread: one of each other group in every g - 1 ports. Bundled: m ports of one group side by side.
+            shape = (m, g - 1) if trunks == "spread" else (g - 1, m)
+            rows = [set(row) for row in group[s].reshape(shape).tolist()]
+            assert all(len(row) == (g - 1 if trunks == "spread" else 1) for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -247,6 +280,66 @@ def test_dragonfly_average_distances() -> None:
         graph = switch_graph(dragonfly(2, 4, 2, arrangement=arrangement))
         assert nx.average_shortest_path_length(graph) == pytest.approx(average, abs=5e-7)
         assert nx.diameter(graph) == 3
+
+
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS[:4])
+def test_trunks_change_the_routers_not_the_pairs(arrangement: str) -> None:
+    """With m = h = 2 links per pair, bundled ones share both routers and spread ones do not."""
+    for trunks, parallel in (("spread", 1), ("bundled", 2)):
+        net = dragonfly(2, 4, 2, 5, arrangement=arrangement, trunks=trunks)
+        wide = net.link_layer == net.layer_names.index("global")
+        pairs = Counter(zip(net.link_src[wide].tolist(), net.link_dst[wide].tolist(), strict=True))
+        assert set(pairs.values()) == {parallel}
+        assert net.params["trunks"] == trunks
+        assert build("dragonfly", **net.params).content_hash == net.content_hash
+
+
+def test_random_arrangement_is_by_seed() -> None:
+    nets = [dragonfly(2, arrangement="random", seed=seed) for seed in (1, 1, 2)]
+    assert nets[0].content_hash == nets[1].content_hash != nets[2].content_hash
+    assert build("dragonfly", **nets[2].params).content_hash == nets[2].content_hash
+    # A seed makes no difference elsewhere, and is no size.
+    assert dragonfly(2, seed=5).params == dragonfly(2).params
+    assert build("dragonfly", n_hosts=40, seed=1, arrangement="random").n_hosts == 72
+
+
+@pytest.mark.parametrize(
+    ("p", "l", "s", "h", "g", "m"),
+    [(2, 2, 2, 2, 5, 1), (4, 4, 4, 4, 17, 1), (1, 3, 2, 4, 5, 2), (3, 2, 5, 1, 3, 2), (2, 1, 1, 1, 2, 1)],
+)
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
+def test_dragonfly_plus(p: int, l: int, s: int, h: int, g: int, m: int, arrangement: str) -> None:
+    """Shpiner et al. 2017: leaves and spines of a group in full bipartite, m = floor(sh / (g-1)) links per pair."""
+    net = dragonfly_plus(p, l, s, h, g, arrangement=arrangement)
+    assert (net.n_hosts, net.n_switches) == (p * l * g, (l + s) * g)
+    assert cables_by_layer(net) == {"host": p * l * g, "local": g * l * s, "global": m * g * (g - 1) // 2}
+    group, place = np.divmod(np.stack([net.link_src, net.link_dst]).astype(int) - net.n_hosts, l + s)
+    up, inside, wide = (net.link_layer == i for i in range(3))
+    host = net.link_src < net.n_hosts
+    assert np.array_equal(group[1, up & host] * l + place[1, up & host], np.arange(net.n_hosts) // p)
+    assert np.all(place[1, up & host] < l)
+    assert np.array_equal(group[0, inside], group[1, inside])
+    assert np.all((place[:, inside] < l).sum(axis=0) == 1)
+    assert len(set(zip(net.link_src[inside].tolist(), net.link_dst[inside].tolist(), strict=True))) == 2 * g * l * s
+    assert np.all(place[:, wide] >= l)
+    pairs = Counter(zip(group[0, wide].tolist(), group[1, wide].tolist(), strict=True))
+    assert pairs == {(a, b): m for a in range(g) for b in range(g) if a != b}
+    assert np.bincount(net.link_src[wide] - net.n_hosts).max() <= h
+    found = describe(net).between_hosts
+    assert found.diameter == (3 if g > 1 else 2)
+    leaves = l * g
+    assert found.average == pytest.approx((2 * (l - 1) + 3 * (leaves - l)) / (leaves - 1), rel=1e-12)
+    assert describe(net).links_per_group_pair == m
+
+
+@pytest.mark.parametrize(("radix", "hosts"), [(16, 4160), (36, 105_300), (64, 1_049_600)])
+def test_dragonfly_plus_sizes(radix: int, hosts: int) -> None:
+    """(k/2)^2 hosts per group and (k/2)^2 + 1 groups at radix k."""
+    net = dragonfly_plus(radix // 2)
+    assert net.n_hosts == hosts
+    assert np.all(np.diff(net.out_ptr)[net.n_hosts :] == radix)
+    assert net.vertex_name(net.n_hosts) == "group 0 leaf 0"
+    assert net.vertex_name(net.n_hosts + radix + radix // 2) == "group 1 spine 0"
 
 
 def test_dragonfly_single_group_and_balanced_default() -> None:
