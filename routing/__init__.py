@@ -9,21 +9,32 @@
 
 from __future__ import annotations
 
-from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal
+from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal, s_mod_k
+from netsim.routing.fluid import fluid_loads, fluid_routings
 from netsim.routing.pathset import Paths, check_paths, link_loads, path_latency
+from netsim.routing.patterns import Demand, demand, patterns
 from netsim.routing.registry import Routing, default_routing, paths, routings
+from netsim.routing.throughput import Saturation, saturation
 
 __all__ = [
+    "Demand",
     "Paths",
     "Routing",
+    "Saturation",
     "check_paths",
     "d_mod_k",
     "default_routing",
+    "demand",
     "dimension_order",
     "ecmp",
+    "fluid_loads",
+    "fluid_routings",
     "link_loads",
     "minimal",
     "path_latency",
     "paths",
+    "patterns",
     "routings",
+    "s_mod_k",
+    "saturation",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.core.arrays import Int32, Int64, UInt8
+from netsim.core.arrays import Float64, Int32, Int64, UInt8
 from netsim.core.jit import kernel
 
 
@@ -123,3 +123,78 @@ def shortest(
         for at in range(tail):
             distance[queue[at]] = -1
     return hops, link[:filled].copy()
+
+
+@kernel
+def spread(
+    in_ptr: Int64,
+    in_link: Int64,
+    out_ptr: Int64,
+    out_link: Int64,
+    link_src: Int32,
+    link_dst: Int32,
+    transit: UInt8,
+    root: Int64,
+    pair_ptr: Int64,
+    start: Int64,
+    amount: Float64,
+) -> tuple[Float64, int]:
+    """Load of each link when every vertex splits what it has for a root equally among its shortest next links.
+
+    Parameters are those of `shortest`; ``amount``, float64 of shape (n_pairs,), is what each pair sends.
+
+    Returns
+    -------
+    load : float64, shape (n_links,)
+    lost : int
+        The first pair without a path, or -1.
+
+    Notes
+    -----
+    A search from the root gives distances; the vertices are then emptied in the opposite order, farthest first, so that each
+    has received everything before it is emptied. Time O(n_roots * n_links).
+    """
+    n = transit.size
+    load = np.zeros(link_src.size, np.float64)
+    distance = np.full(n, -1, np.int64)
+    queue = np.empty(n, np.int64)
+    held = np.zeros(n, np.float64)
+    for r in range(root.size):
+        end = root[r]
+        head, tail = 0, 1
+        queue[0] = end
+        distance[end] = 0
+        while head < tail:
+            v = queue[head]
+            head += 1
+            if v != end and transit[v] == 0:
+                continue
+            for at in range(in_ptr[v], in_ptr[v + 1]):
+                u = link_src[in_link[at]]
+                if distance[u] < 0:
+                    distance[u] = distance[v] + 1
+                    queue[tail] = u
+                    tail += 1
+        for i in range(pair_ptr[r], pair_ptr[r + 1]):
+            if distance[start[i]] < 0:
+                return load, i
+            held[start[i]] += amount[i]
+        for place in range(tail - 1, 0, -1):
+            v = queue[place]
+            if held[v] > 0.0:
+                count = 0
+                for at in range(out_ptr[v], out_ptr[v + 1]):
+                    u = link_dst[out_link[at]]
+                    if distance[u] == distance[v] - 1 and (u == end or transit[u] != 0):
+                        count += 1
+                part = held[v] / count
+                for at in range(out_ptr[v], out_ptr[v + 1]):
+                    u = link_dst[out_link[at]]
+                    if distance[u] == distance[v] - 1 and (u == end or transit[u] != 0):
+                        load[out_link[at]] += part
+                        held[u] += part
+            held[v] = 0.0
+        held[end] = 0.0
+        for at in range(tail):
+            distance[queue[at]] = -1
+    return load, -1

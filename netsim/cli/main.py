@@ -15,6 +15,7 @@ from netsim.cli.capture import capture
 from netsim.cli.catalogue import collectives, doctor, explain, placements, routings, topologies, warmup
 from netsim.cli.memory import limited
 from netsim.cli.replay import replay
+from netsim.cli.saturate import patterns, saturate
 from netsim.cli.topo import topo
 from netsim.cli.trace import trace
 from netsim.cli.validate import validate
@@ -50,7 +51,7 @@ def cli(debug: bool) -> None:
 
 
 for _command in (
-    replay, capture, trace, topo, explain, topologies, routings, collectives, placements, validate, doctor, warmup
+    replay, capture, trace, topo, explain, topologies, routings, collectives, placements, patterns, saturate, validate, doctor, warmup
 ):  # fmt: skip
     cli.add_command(_command)
 

@@ -29,7 +29,8 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "mesh": {"dims": (3, 1, 4)},
     "graph": {},
 }
-FITS = {"dimension-order": ("torus", "mesh"), "d-mod-k": ("fat_tree", "k_ary_n_tree", "xgft")}
+TREES = ("fat_tree", "k_ary_n_tree", "xgft")
+FITS = {"dimension-order": ("torus", "mesh"), "d-mod-k": TREES, "s-mod-k": TREES}
 
 
 def network(name: str, **more: Any) -> Topology:
