@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal, s_mod_k
 from netsim.routing.fluid import fluid_loads, fluid_routings
+from netsim.routing.nonminimal import par, ugal_g, ugal_l, valiant_group, valiant_router
 from netsim.routing.pathset import Paths, check_paths, link_loads, path_latency
 from netsim.routing.patterns import Demand, demand, patterns
 from netsim.routing.registry import Routing, default_routing, paths, routings
@@ -31,10 +32,15 @@ __all__ = [
     "fluid_routings",
     "link_loads",
     "minimal",
+    "par",
     "path_latency",
     "paths",
     "patterns",
     "routings",
     "s_mod_k",
     "saturation",
+    "ugal_g",
+    "ugal_l",
+    "valiant_group",
+    "valiant_router",
 ]

@@ -198,3 +198,61 @@ def spread(
         for at in range(tail):
             distance[queue[at]] = -1
     return load, -1
+
+
+@kernel
+def path_cost(ptr: Int64, link: Int32, row: int, first: int, count: Int64, per_unit: Float64, whole: bool) -> float:
+    """Hops between switches times the load of the first of them, or of the fullest; from the link at position ``first``."""
+    begin, end = ptr[row] + first, ptr[row + 1] - 1
+    if end <= begin:
+        return 0.0
+    most = count[link[begin]] * per_unit[link[begin]]
+    if whole:
+        for at in range(begin + 1, end):
+            most = max(most, count[link[at]] * per_unit[link[at]])
+    return float(most * (end - begin))
+
+
+@kernel
+def choose(ptr: Int64, link: Int32, per_unit: Float64, turn: UInt8, candidates: int, whole: bool) -> Int64:
+    """Flow after flow takes its cheapest path, given how many flows took each link before.
+
+    Parameters
+    ----------
+    ptr, link : int64, int32
+        Paths of all flows: the minimal ones, then each set of detours; with any ``turn``, as many sets again of detours that leave the
+        minimal path after its second link.
+    per_unit : float64, shape (n_links,)
+        1 over the capacity.
+    turn : uint8, shape (n_flows,)
+        Flows that decide a second time where they chose the minimal path.
+    candidates : int
+        Sets of detours.
+    whole : bool
+        Cost by the fullest link of the path, not the first.
+
+    Returns
+    -------
+    int64, shape (n_flows,)
+        The set of the path taken, 0 for the minimal one.
+    """
+    n = turn.size
+    count = np.zeros(per_unit.size, np.int64)
+    choice = np.zeros(n, np.int64)
+    for i in range(n):
+        best, cost = 0, path_cost(ptr, link, i, 1, count, per_unit, whole)
+        for k in range(1, candidates + 1):
+            other = path_cost(ptr, link, k * n + i, 1, count, per_unit, whole)
+            if other < cost:
+                best, cost = k, other
+        if best == 0 and turn[i] != 0:
+            cost = path_cost(ptr, link, i, 2, count, per_unit, whole)
+            for k in range(candidates + 1, 2 * candidates + 1):
+                other = path_cost(ptr, link, k * n + i, 2, count, per_unit, whole)
+                if other < cost:
+                    best, cost = k, other
+        choice[i] = best
+        row = best * n + i
+        for at in range(ptr[row], ptr[row + 1]):
+            count[link[at]] += 1
+    return choice

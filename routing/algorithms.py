@@ -17,7 +17,7 @@ from netsim.routing.trees import d_mod_k_ports, tree_paths
 from netsim.topologies import Topology
 from netsim.topologies.trees import tree_shape
 
-__all__ = ["d_mod_k", "dimension_order", "ecmp", "minimal", "needs", "s_mod_k"]
+__all__ = ["d_mod_k", "dimension_order", "ecmp", "labels", "minimal", "needs", "s_mod_k"]
 
 _TREES = ("fat_tree", "k_ary_n_tree", "xgft")
 _GRIDS = ("torus", "mesh")
@@ -178,7 +178,7 @@ def ecmp(
     ['core 0', 'core 1', 'core 2', 'core 3']
     """
     s, d = hosts(topology, source, destination)
-    word = hash64(seed, s, d, _labels(flow, s.size))
+    word = hash64(seed, s, d, labels(flow, s.size))
     if topology.family == "star":
         return _star(topology, s, d)
     if topology.family == "dragonfly":
@@ -195,7 +195,7 @@ def ecmp(
     return shortest_paths(topology, s, d, word=(word >> np.uint64(32)).astype(np.int64), seed=seed)
 
 
-def _labels(flow: npt.ArrayLike | None, n: int) -> Int64:
+def labels(flow: npt.ArrayLike | None, n: int) -> Int64:
     """Flow labels as int64, shape (n,); without labels all flows of a pair are one."""
     if flow is None:
         return np.zeros(n, dtype=np.int64)

@@ -370,7 +370,7 @@ def test_bad_demands_and_routings() -> None:
     with pytest.raises(
         InputError, match=r"^routing optimum: must be at most 150000 variables .*; take a smaller network$"
     ):
-        saturation(torus((12, 12)), routing="optimum")
+        saturation(torus((20, 20)), routing="optimum")
     apart = from_networkx(nx.Graph([(0, 1), (2, 3)]), hosts_per_switch=1)
     for name in ("ecmp", "optimum", "minimal"):
         with pytest.raises(InputError, match=r"every pair that communicates must be joined, got "):
