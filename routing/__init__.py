@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal, s_mod_k
 from netsim.routing.fluid import fluid_loads, fluid_routings
+from netsim.routing.kshortest import k_shortest
 from netsim.routing.nonminimal import par, ugal_g, ugal_l, valiant_group, valiant_router
 from netsim.routing.pathset import Paths, check_paths, link_loads, path_latency
 from netsim.routing.patterns import Demand, demand, patterns
@@ -30,6 +31,7 @@ __all__ = [
     "ecmp",
     "fluid_loads",
     "fluid_routings",
+    "k_shortest",
     "link_loads",
     "minimal",
     "par",

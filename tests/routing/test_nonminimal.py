@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from netsim.engine import run_flows
 from netsim.routing import Paths, check_paths, demand, fluid_loads, link_loads, paths, saturation
 from netsim.routing._kernels import choose
+from netsim.routing.kshortest import shortest_sets
 from netsim.testing import certificate
 from netsim.topologies import Topology, dragonfly, fat_tree, torus
 
@@ -172,3 +173,56 @@ def test_adaptive_routing_on_a_torus_relieves_tornado() -> None:
         saturation(net, pattern="tornado", routing="minimal").throughput
     )
     assert mean_rate(net, "tornado", "ugal-g") > 1.15 * mean_rate(net, "tornado", "minimal", 1)
+
+
+# k shortest paths -------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(n=st.integers(2, 7), k=st.integers(1, 6), seed=st.integers(0, 10**6))
+def test_k_shortest_against_all_simple_paths(n: int, k: int, seed: int) -> None:
+    """Random multigraphs, some with islands, some vertices hosts that may not forward: all paths listed and sorted."""
+    rng = np.random.default_rng(seed)
+    ends = rng.integers(0, n, (int(rng.integers(1, 14)), 2))
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    n_hosts = int(rng.integers(1, n + 1))
+    net = Topology.from_links(
+        n_hosts=n_hosts,
+        n_switches=n - n_hosts,
+        source=ends[:, 0],
+        destination=ends[:, 1],
+        host_transit=rng.random(n_hosts) < 0.5,
+    )
+    start, end = (x.astype(np.int64) for x in np.divmod(np.arange(n * n), n))
+    start, end = start[start != end], end[start != end]
+    found, ptr, link = shortest_sets(net, start, end, k)
+    at = 0
+    for s, d, count in zip(start.tolist(), end.tolist(), found.tolist(), strict=True):
+        every: list[tuple[int, ...]] = []
+
+        def grow(
+            v: int, seen: set[int], path: tuple[int, ...], d: int = d, every: list[tuple[int, ...]] = every
+        ) -> None:
+            if v == d:
+                every.append(path)
+            elif not path or v >= n_hosts or net.host_transit[v]:
+                for x in net.out_links(v).tolist():
+                    u = int(net.link_dst[x])
+                    if u not in seen:
+                        grow(u, seen | {u}, (*path, x))
+
+        grow(s, {s}, ())
+        wanted = sorted(every, key=lambda path: (len(path), path))[:k]
+        assert [tuple(link[ptr[i] : ptr[i + 1]].tolist()) for i in range(at, at + count)] == wanted
+        at += count
+
+
+def test_k_shortest_uses_all_its_paths() -> None:
+    """Between pods of a k=4 fat-tree: 4 paths of 4 links, the other 4 of 6; a thousand flows use all of them about equally."""
+    net = fat_tree(4)
+    routes = paths(net, [0] * 1000, [15] * 1000, routing="k-shortest", flow=np.arange(1000))
+    check_paths(net, routes, [0] * 1000, [15] * 1000)
+    seen, count = np.unique([hash(tuple(path.tolist())) for path in routes], return_counts=True)
+    assert seen.size == 8
+    # 125 expected of each, standard deviation 10.5.
+    assert count.min() > 70
