@@ -17,6 +17,7 @@ from netsim.routing.pathset import Paths, check_paths, link_loads, path_latency
 from netsim.routing.patterns import Demand, demand, patterns
 from netsim.routing.registry import Routing, default_routing, paths, routings
 from netsim.routing.throughput import Saturation, saturation
+from netsim.routing.updown import up_down
 
 __all__ = [
     "Demand",
@@ -43,6 +44,7 @@ __all__ = [
     "saturation",
     "ugal_g",
     "ugal_l",
+    "up_down",
     "valiant_group",
     "valiant_router",
 ]

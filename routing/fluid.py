@@ -64,7 +64,7 @@ FluidRouting = Callable[[Topology, Transport], Float64]
 fluid_routings: Registry[FluidRouting] = Registry("fluid routing", "netsim.fluid_routings")
 
 # Path routings whose one path per pair of hosts is what the fluid is: nothing is drawn that could be split.
-BY_PATH = ("minimal", "d-mod-k", "s-mod-k")
+BY_PATH = ("minimal", "d-mod-k", "s-mod-k", "up-down")
 
 
 def _sums(index: npt.NDArray[Any], weight: Float64, n: int) -> Float64:
@@ -137,7 +137,7 @@ def fluid_loads(
     pattern : str or Demand
         See `netsim.routing.demand`.
     routing : str
-        A name in ``fluid_routings``, or ``minimal``, ``d-mod-k`` or ``s-mod-k``: one path per pair of hosts.
+        A name in ``fluid_routings``, or ``minimal``, ``d-mod-k``, ``s-mod-k``, ``up-down``: one path per pair of hosts.
     seed : int
         For patterns with randomness.
 

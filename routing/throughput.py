@@ -137,7 +137,7 @@ def saturation(
     pattern : str or Demand
         A name in ``netsim.routing.patterns`` (``uniform``, ``adv+1``, ...), or who sends what to whom.
     routing : str, optional
-        ``minimal``, ``ecmp``, ``dimension-order``, ``d-mod-k``, ``s-mod-k``, ``valiant-router``, ``valiant-group``, or
+        ``minimal``, ``ecmp``, ``dimension-order``, ``d-mod-k``, ``s-mod-k``, ``up-down``, ``valiant-router``, ``valiant-group``, or
         ``optimum``: the best any routing can do, by a linear program, for small networks. By default `default_fluid`.
     seed : int
         For patterns with randomness.
