@@ -12,6 +12,7 @@ from __future__ import annotations
 from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal, s_mod_k
 from netsim.routing.fluid import fluid_loads, fluid_routings
 from netsim.routing.kshortest import k_shortest
+from netsim.routing.multipath import Sprayed, path_use, spray, subflows
 from netsim.routing.nonminimal import par, ugal_g, ugal_l, valiant_group, valiant_router
 from netsim.routing.pathset import Paths, check_paths, link_loads, path_latency
 from netsim.routing.patterns import Demand, demand, patterns
@@ -24,6 +25,7 @@ __all__ = [
     "Paths",
     "Routing",
     "Saturation",
+    "Sprayed",
     "check_paths",
     "d_mod_k",
     "default_routing",
@@ -37,11 +39,14 @@ __all__ = [
     "minimal",
     "par",
     "path_latency",
+    "path_use",
     "paths",
     "patterns",
     "routings",
     "s_mod_k",
     "saturation",
+    "spray",
+    "subflows",
     "ugal_g",
     "ugal_l",
     "up_down",

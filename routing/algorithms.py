@@ -144,7 +144,7 @@ def s_mod_k(
     --------
     >>> from netsim.topologies import fat_tree
     >>> net = fat_tree(4)
-    >>> [net.vertex_name(int(net.link_dst[s_mod_k(net, 2, d)[2]])) for d in (5, 6)]
+    >>> [net.vertex_name(int(net.link_dst[s_mod_k(net, 2, d)[0][2]])) for d in (5, 6)]
     ['core 2', 'core 2']
     """
     s, d = hosts(topology, source, destination)

@@ -32,11 +32,12 @@ def up_down(
 
     Examples
     --------
-    On a ring of five, root 0, hosts 2 and 3 are neighbours; 1 and 3 may not meet over 2, which is below both:
+    On a ring of five with root 0, the way from 2 to 3 goes down (equal hops to the root, higher number), so that from 2 to 4 leads not
+    over 3 but over the root:
 
     >>> from netsim.topologies import torus
     >>> net = torus((5,))
-    >>> up_down(net, [2, 1, 1], [3, 3, 1]).hops.tolist()
+    >>> up_down(net, [2, 2, 1], [3, 4, 1]).hops.tolist()
     [3, 5, 0]
     """
     s, d = hosts(topology, source, destination)
