@@ -10,11 +10,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 import netsim
-from netsim.core.arrays import Float64, Int32
+from netsim.core.arrays import Float64, Int32, distinct_rows
 from netsim.core.errors import InputError, StuckError
-from netsim.core.units import format_bytes
+from netsim.core.text import count
+from netsim.core.units import format_bytes, format_time
 from netsim.engine import CapacityChanges, EngineResult, Progress, Routes, Simulation
 from netsim.jobs import Placement, place
 from netsim.jobs.placement import check_ranks_per_host
@@ -25,8 +27,9 @@ from netsim.results.tables import flow_table, link_table, op_table, rank_table
 from netsim.routing import Paths, default_routing, path_latency
 from netsim.routing import paths as route_paths
 from netsim.topologies import Topology, build, topologies
-from netsim.traces import Trace, read_trace
+from netsim.traces import Trace, drop_absurd_times, read_trace, recorded_span_s
 from netsim.traces.schema import FLAG, OP_CODE
+from netsim.traces.times import LONGEST_S, long_gaps
 from netsim.traffic import Lowered, Protocol, lower
 from netsim.traffic.taskgraph import DELAY, TRANSFER, TaskGraph
 
@@ -80,9 +83,11 @@ def replay(
     gaps: Literal["auto", "recorded", "none"] = "auto",
     compute_scale: float = 1.0,
     flops_per_s: float | None = None,
+    longest_gap_s: float = np.inf,
     latency_mode: Literal["tail", "head"] = "tail",
     local_bytes_per_s: float = np.inf,
     allow_incomplete: bool = False,
+    steady_collectives: bool = False,
     changes: CapacityChanges | None = None,
     seed: int = 0,
     bins: int = DEFAULT_BINS,
@@ -112,12 +117,17 @@ def replay(
         A selection rule set (``"mpich"``, ``"openmpi"``, ``"nccl"``) or an algorithm per operation.
     gaps, compute_scale, flops_per_s
         Local work between calls: as recorded, scaled, or none: see `netsim.traffic.lower`.
+    longest_gap_s : float
+        Longer local work, or a longer call, is taken for a damaged clock: its times are dropped and counted. By default
+        all are kept, and work of more than a day is pointed out.
     latency_mode : {"tail", "head"}
         Path latency after the last byte has left, or before the first.
     local_bytes_per_s : float
         Speed of transfers between ranks of one host, in bytes/s; inf: they take no time.
     allow_incomplete : bool
         Drop calls that some ranks lack instead of refusing the trace; they are counted.
+    steady_collectives : bool
+        Bulk mode: pipelined collectives as flows without steps, see `netsim.traffic.lower`.
     changes : CapacityChanges, optional
         Links that change capacity during the run.
     seed : int
@@ -156,27 +166,29 @@ def replay(
     82.0
     """
     begin = time.perf_counter()
-    if not isinstance(trace, Trace):
-        trace = read_trace(trace, allow_incomplete=allow_incomplete)
+    recorded = trace if isinstance(trace, Trace) else read_trace(trace, allow_incomplete=allow_incomplete)
+    data = drop_absurd_times(recorded, longest_s=longest_gap_s)
+    long_gap_notes = [] if gaps == "none" else _long_gap_note(data)
     protocol = protocol or Protocol()
     check_ranks_per_host(ranks_per_host)
-    network = resolve_topology(topology, n_hosts=-(-trace.n_ranks // ranks_per_host), params=topology_params)
-    where = place(placement, n_ranks=trace.n_ranks, topology=network, ranks_per_host=ranks_per_host, seed=seed)
+    network = resolve_topology(topology, n_hosts=-(-data.n_ranks // ranks_per_host), params=topology_params)
+    where = place(placement, n_ranks=data.n_ranks, topology=network, ranks_per_host=ranks_per_host, seed=seed)
     lowered = lower(
-        trace,
+        data,
         protocol=protocol,
         collectives=collectives,
         gaps=gaps,
         compute_scale=compute_scale,
         flops_per_s=flops_per_s,
         allow_incomplete=allow_incomplete,
+        steady_collectives=steady_collectives,
     )
     run = _run(
         lowered.graph,
         topology=network,
         routing=routing,
         placement=where,
-        per_flow_labels=trace.profile == "flows",
+        per_flow_labels=data.profile == "flows",
         latency_mode=latency_mode,
         local_bytes_per_s=local_bytes_per_s,
         changes=changes,
@@ -188,15 +200,17 @@ def replay(
         progress=progress,
     )
     if run.engine.status == "stuck":
-        raise _stuck(run, lowered, trace)
+        raise _stuck(run, lowered, data)
     provenance = _provenance(run, seed=seed)
     provenance["trace"] = {
-        "sha256": trace.content_hash,
-        "profile": trace.profile,
-        "rows": trace.n_rows,
-        "ranks": trace.n_ranks,
-        "source": dict(trace.meta.source),
-        "complete": trace.meta.complete,
+        "sha256": recorded.content_hash,
+        "profile": data.profile,
+        "rows": data.n_rows,
+        "ranks": data.n_ranks,
+        "source": dict(data.meta.source),
+        "complete": data.meta.complete,
+        "recorded_s": recorded_span_s(recorded),
+        "time_quality": data.meta.time_quality,
     }
     provenance["lowering"] = {
         "protocol": asdict(protocol),
@@ -204,10 +218,14 @@ def replay(
         "gaps": gaps,
         "compute_scale": compute_scale,
         "flops_per_s": flops_per_s,
+        "longest_gap_s": _plain(longest_gap_s),
         "allow_incomplete": allow_incomplete,
     }
-    notes = [*trace.meta.notes, *(str(note) for note in lowered.notes), *clock_note(run.engine)]
-    return _result(run, begin=begin, provenance=provenance, trace=trace, lowered=lowered, notes=notes)
+    steady = lowered.count("steady_collectives")
+    if steady:
+        provenance["approximations"]["steady_collectives"] = steady
+    notes = [*data.meta.notes, *long_gap_notes, *(str(note) for note in lowered.notes), *clock_note(run.engine)]
+    return _result(run, begin=begin, provenance=provenance, trace=data, lowered=lowered, notes=notes)
 
 
 def simulate(
@@ -219,6 +237,7 @@ def simulate(
     ranks_per_host: int = 1,
     latency_mode: Literal["tail", "head"] = "tail",
     local_bytes_per_s: float = np.inf,
+    priority: npt.ArrayLike | None = None,
     changes: CapacityChanges | None = None,
     seed: int = 0,
     bins: int = DEFAULT_BINS,
@@ -227,7 +246,12 @@ def simulate(
     certify: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Run a task graph on a topology; the parameters are those of `replay`.
+    """Run a task graph on a topology; the other parameters are those of `replay`.
+
+    Parameters
+    ----------
+    priority : array_like of int, shape (n_tasks,), optional
+        0 high, 1 low: low transfers share what the high ones leave of each link.
 
     Examples
     --------
@@ -248,6 +272,7 @@ def simulate(
         per_flow_labels=False,
         latency_mode=latency_mode,
         local_bytes_per_s=local_bytes_per_s,
+        priority=priority,
         changes=changes,
         seed=seed,
         bins=bins,
@@ -259,6 +284,17 @@ def simulate(
     if run.engine.status == "stuck":
         raise _stuck(run, None, None)
     return _result(run, begin=begin, provenance=_provenance(run, seed=seed), trace=None, lowered=None, notes=[])
+
+
+def _long_gap_note(trace: Trace) -> list[str]:
+    """Local work of more than a day is possible, but more often a damaged clock, and then it is the whole makespan."""
+    rows, longest_s = long_gaps(trace)
+    if not rows.any():
+        return []
+    return [
+        f"{count(int(rows.sum()), 'span')} of local work longer than {format_time(LONGEST_S)}, up to {format_time(longest_s)}: "
+        "kept; --longest-gap drops such (longest_gap_s)"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,6 +326,7 @@ def _run(
     completion_window: float,
     certify: bool,
     progress: Callable[[Progress], None] | None,
+    priority: npt.ArrayLike | None = None,
 ) -> _Run:
     name = default_routing(topology) if routing is None else routing
     if bins > MOST_BINS:
@@ -301,6 +338,7 @@ def _run(
         capacity_bytes_per_s=topology.link_capacity_bytes_per_s,
         latency_mode=latency_mode,
         local_bytes_per_s=local_bytes_per_s,
+        priority=priority,
         changes=changes,
         bins=bins,
         level_tolerance=level_tolerance,
@@ -345,7 +383,7 @@ def _routes(
         of_task[transfer] = np.arange(transfer.size)
     else:
         # One label per pair of ranks: MPI and NCCL keep one connection per pair, so all its messages hash alike.
-        label, row = np.unique(src * graph.n_ranks + dst, return_inverse=True)
+        label, row = distinct_rows(src * graph.n_ranks + dst, graph.n_ranks**2)
         src, dst = label // graph.n_ranks, label % graph.n_ranks
         of_task[transfer] = row
     found: Paths = route_paths(topology, host[src], host[dst], routing=routing, flow=label, seed=seed)
@@ -503,7 +541,7 @@ def _stuck(run: _Run, lowered: Lowered | None, trace: Trace | None) -> StuckErro
     error = StuckError(
         "replay" if lowered is not None else "simulation",
         f"cannot finish: at {engine.now_s:.9g} s nothing more can happen",
-        got=f"{left} of {graph.n_tasks} tasks not done, {blocked} ranks waiting",
+        got=f"{left} of {count(graph.n_tasks, 'task')} not done, {count(blocked, 'rank')} waiting",
         remedy="the report names what each rank waits for",
     )
     error.report = report

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal, s_mod_k
+from netsim.routing.around import paths_around
 from netsim.routing.fluid import fluid_loads, fluid_routings
 from netsim.routing.kshortest import k_shortest
 from netsim.routing.multipath import Sprayed, path_use, spray, subflows
@@ -41,6 +42,7 @@ __all__ = [
     "path_latency",
     "path_use",
     "paths",
+    "paths_around",
     "patterns",
     "routings",
     "s_mod_k",

@@ -7,6 +7,7 @@ import numpy as np
 from netsim.core.arrays import Int64, csr_order, csr_ptr, frozen
 from netsim.core.errors import InputError
 from netsim.core.rng import hash64
+from netsim.core.text import count
 from netsim.routing.pathset import Paths
 from netsim.topologies import Topology
 
@@ -117,12 +118,12 @@ def unreachable(topology: Topology, source: Int64, destination: Int64) -> InputE
 
     n = topology.n_vertices
     graph = coo_array((np.ones(topology.n_links), (topology.link_src, topology.link_dst)), shape=(n, n)).tocsr()
-    count, label = connected_components(graph, directed=True, connection="strong")
+    n_parts, label = connected_components(graph, directed=True, connection="strong")
     first = ", ".join(
         f"{topology.vertex_name(int(s))} to {topology.vertex_name(int(d))}"
         for s, d in zip(source[:3], destination[:3], strict=True)
     )
-    got = f"{source.size} pair{'s' if source.size > 1 else ''} without a path, first {first}"
+    got = f"{count(source.size, 'pair')} without a path, first {first}"
     if np.all(label[source] == label[destination]):
         return InputError(
             "routing",
@@ -137,11 +138,11 @@ def unreachable(topology: Topology, source: Int64, destination: Int64) -> InputE
     for c in by_vertex[:4]:
         extra = f" and {size[c] - 1} more" if size[c] > 1 else ""
         parts.append(f"{topology.vertex_name(int(lowest[c]))}{extra}")
-    if count > 4:
+    if n_parts > 4:
         parts.append("...")
     return InputError(
         "routing",
         "every pair that communicates must be joined",
         got=got,
-        remedy=f"the topology has {count} components: {'; '.join(parts)}",
+        remedy=f"the topology has {count(n_parts, 'component')}: {'; '.join(parts)}",
     )

@@ -42,6 +42,10 @@ def test_the_page_is_rewritten_between_its_marks(tmp_path):
     assert text.endswith(f"{validation.END}\nafter\n")
     assert "old" not in text
     assert "| a | b |" in text
+    page.write_text("<!-- cost: begin -->\n<!-- cost: end -->\n")
+    validation.write_into(page, report, mark="cost", notes=("Measured so.",))
+    assert page.read_text().startswith("<!-- cost: begin -->\n\n## Title\n")
+    assert page.read_text().endswith("|---|---|\n\nMeasured so.\n\n<!-- cost: end -->\n")
     page.write_text("no marks")
     with pytest.raises(InputError, match="must hold the lines"):
         validation.write_into(page, report)

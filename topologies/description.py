@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from netsim.core.text import count
 from netsim.core.units import format_rate, format_time
 from netsim.topologies.bisection import Bisection, bisection
 from netsim.topologies.distance_forms import distances_by_structure
 from netsim.topologies.distances import EXACT_UP_TO, Distances, distances
+from netsim.topologies.graphs import MARK_HOSTS
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import tree_shape
 
@@ -120,9 +122,12 @@ class Description:
         t = self.topology
         shown = ", ".join(f"{key}={_text(value)}" for key, value in t.params.items())
         rows = [
-            ("topology", f"{t.family}({shown})"),
-            ("hosts, switches", f"{t.n_hosts}, {t.n_switches}"),
-            ("links", f"{t.n_links} directed: {self.n_cables} cables" + _one_way(self.n_one_way)),
+            ("topology", f"{t.family}({shown})" if shown else t.family),
+            (
+                "hosts, switches",
+                f"{t.n_hosts}, {t.n_switches}" + ("" if t.n_hosts else f" (to replay on it: {MARK_HOSTS})"),
+            ),
+            ("links", f"{t.n_links:,} directed: {count(self.n_cables, 'cable')}" + _one_way(self.n_one_way)),
         ]
         width = max((len(layer.name) for layer in self.layers), default=0)
         for layer in self.layers:
@@ -131,7 +136,7 @@ class Description:
             rows.append(("", f"{layer.name:{width}}  {layer.n_links:>8} directed  {rate}  {delay}"))
         rows.append(("ports in use", f"{_span(self.switch_ports)} per switch, {_span(self.host_ports)} per host"))
         if self.links_per_group_pair is not None:
-            rows.append(("group pairs", f"{self.links_per_group_pair} link(s) each"))
+            rows.append(("group pairs", f"{count(self.links_per_group_pair, 'link')} each"))
         if self.oversubscription:
             ratios = ", ".join(f"{name} {ratio:.4g}:1" for name, ratio in self.oversubscription)
             rows.append(("oversubscription", ratios))
@@ -265,8 +270,8 @@ def _components(t: Topology) -> int:
         return 0
     shape = (t.n_vertices, t.n_vertices)
     graph = coo_array((np.ones(t.n_links, dtype=np.int8), (t.link_src, t.link_dst)), shape=shape).tocsr()
-    count, _ = connected_components(graph, directed=True, connection="strong")
-    return int(count)
+    n_parts, _ = connected_components(graph, directed=True, connection="strong")
+    return int(n_parts)
 
 
 def _plain(value: Any) -> Any:
@@ -289,14 +294,14 @@ def _span(bounds: tuple[int, int]) -> str:
     return str(bounds[0]) if bounds[0] == bounds[1] else f"{bounds[0]} to {bounds[1]}"
 
 
-def _one_way(count: int) -> str:
-    return f", {count} one way" if count else ""
+def _one_way(n: int) -> str:
+    return f", {n} one way" if n else ""
 
 
 def _distance(found: Distances) -> str:
     text = f"diameter {found.diameter}, average {found.average:.7g}"
     if found.unreachable:
-        text += f" ({found.unreachable} pairs have no path)"
+        text += f" ({count(found.unreachable, 'pair')} without a path)"
     if found.exact:
         return text if found.method == "search" else f"{text} ({found.method})"
     return f"{text} ({found.method}; the diameter may be longer)"

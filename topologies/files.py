@@ -40,6 +40,13 @@ _PARAMETERS = (
         meaning='rows of an edge list are "cables" (a link each way) or directed "links"',
     ),
 )
+_ALIASES = {
+    "src": "source",
+    "dst": "target",
+    "destination": "target",
+    "src_type": "source_type",
+    "dst_type": "target_type",
+}
 _COUNT = re.compile(r"[0-9]{1,18}")
 _COUNTS = ("n_nodes", "n_hosts", "n_switches", "n_links")
 
@@ -56,10 +63,11 @@ def from_file(
 ) -> Topology:
     """Read a topology from a file, by its suffix.
 
-    Edge list (.csv, .parquet): columns ``source`` and ``target`` and, if wanted, ``capacity`` and ``latency`` with
-    units in the values ("100Gbps") or in the column's name (``capacity_Gbps``, ``latency_ns``,
-    ``capacity_bytes_per_s``), ``layer``, ``source_type`` and ``target_type`` ("host" or "switch"). CSV comment lines
-    begin with #; ``# n_links=24`` declares a count. Node-link .json: the "links" and the "edges" dialect of networkx
+    Edge list (.csv, .parquet): columns ``source`` and ``target`` (or ``src`` and ``dst``) and, if wanted,
+    ``capacity`` and ``latency`` with units in the values ("100Gbps") or in the column's name (``capacity_Gbps``,
+    ``latency_ns``, ``capacity_bytes_per_s``), ``layer``, ``source_type`` and ``target_type`` ("host" or "switch";
+    without them, hosts are the vertices whose name begins with "host"). CSV comment lines begin with #;
+    ``# n_links=24`` declares a count. Node-link .json: the "links" and the "edges" dialect of networkx
     and D3; "directed" says whether a row is one link; attributes as in :func:`netsim.topologies.from_networkx`.
     Declared counts (n_nodes, n_hosts, n_switches, n_links: rows of the list), at the top or under "graph", are
     checked. GraphML: attributes as in ``from_networkx``.
@@ -92,7 +100,7 @@ def from_file(
             remedy="use " + ", ".join([*_READERS, ".graphml"]),
         )
     if not file.is_file():
-        raise InputError(str(file), "no such file")
+        raise InputError(str(file), "is a folder" if file.is_dir() else "no such file", remedy="check the path")
     if suffix == ".graphml":
         return _graphml(file, values)
     edge_list, declared = _READERS[suffix](file, default, values["edges"] == "links")
@@ -117,7 +125,18 @@ def _edge_table(
     file: Path, columns: Mapping[str, Sequence[Any]], default: Mapping[str, float], directed: bool, first_row: int
 ) -> EdgeList:
     """An edge list from named columns."""
+    columns = _renamed(file, columns)
     valid = ("source", "target", "layer", "source_type", "target_type", "capacity", "latency")
+    if not {"source", "target"} & set(columns):
+        remedy = "begin with the line source,target"
+        if any(mark in name for name in columns for mark in ";\t "):
+            remedy += "; fields are separated by commas"
+        raise InputError(
+            str(file),
+            "must have a header line with source and target",
+            got=repr(shortened(", ".join(columns))),
+            remedy=remedy,
+        )
     for name in columns:
         if name not in valid and not name.startswith(("capacity_", "latency_")):
             raise InputError(str(file), "unknown column", got=repr(shortened(name)), remedy=closest(name, valid))
@@ -125,7 +144,7 @@ def _edge_table(
         if name not in columns:
             raise InputError(str(file), f"needs a column {name!r}", got="columns " + ", ".join(columns))
     n = len(columns["source"])
-    ends = [[str(x).strip() for x in columns[name]] for name in ("source", "target")]
+    ends = [["" if x is None or x != x else str(x).strip() for x in columns[name]] for name in ("source", "target")]
     for row, (u, v) in enumerate(zip(*ends, strict=True)):
         if not u or not v:
             raise InputError(f"{file} row {row + first_row}", "source and target must not be empty")
@@ -165,6 +184,18 @@ def _edge_table(
     )
 
 
+def _renamed(file: Path, columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """The columns under the names used here; traces and other tools say src and dst."""
+    out: dict[str, Sequence[Any]] = {}
+    given: dict[str, str] = {}
+    for name, values in columns.items():
+        known = _ALIASES.get(name, name)
+        if known in out:
+            raise InputError(str(file), f"has more than one column of {known}", got=f"{given[known]}, {name}")
+        out[known], given[known] = values, name
+    return out
+
+
 def _column(what: str, name: str, column: Sequence[Any], default: float, file: Path, first_row: int) -> Float64:
     """Quantities of one column; an empty cell takes the default. Every different value is parsed once."""
     known: dict[object, float] = {None: default, "": default}
@@ -198,7 +229,8 @@ def _csv(file: Path, default: Mapping[str, float], directed: bool) -> tuple[Edge
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(file), "must be a readable text file", got=error) from None
+        got = error.strerror if isinstance(error, OSError) else error
+        raise InputError(str(file), "must be a readable text file", got=got) from None
     for line in text.splitlines():
         if line.lstrip().startswith("#"):
             for word in line.lstrip("# ").replace(",", " ").split():
@@ -232,7 +264,7 @@ def _parquet(file: Path, default: Mapping[str, float], directed: bool) -> tuple[
         raise InputError(str(file), "must be a Parquet file", got=str(error).splitlines()[0]) from None
     _check_header(file, table.column_names)
     for field in table.schema:
-        if pa.types.is_nested(field.type):
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
             raise InputError(f"{file} column {field.name!r}", "must hold text or numbers", got=field.type)
     meta = table.schema.metadata or {}
     declared = {

@@ -29,6 +29,11 @@ MOST_LAYERS = 2**15 - 1
 # Of a number in a file, with its unit.
 MOST_CHARACTERS = 100
 HOST_RULES = ("marked", "leaves", "all", "none")
+# What to do about a network without hosts; the form of options is that of the command line and of Python alike.
+MARK_HOSTS = (
+    'name hosts "host ...", or mark them in the file (columns source_type and target_type, attribute type=host), '
+    "or take hosts=leaves, hosts=all or hosts_per_switch=N"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

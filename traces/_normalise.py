@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from netsim.core.errors import InputError, closest
+from netsim.core.text import count
 from netsim.traces import schema
 from netsim.traces.schema import Column
 
@@ -117,9 +118,9 @@ def _convert(
             data, lost = _integer_time(data, field, spec, where, foreign)
             notes += lost
         if data.null_count and not spec.nullable:
-            raise InputError(where, "must not be null", got=f"{data.null_count} null rows")
+            raise InputError(where, "must not be null", got=count(data.null_count, "null row"))
         if spec.is_list and _null_entries(data):
-            raise InputError(where, "entries of lists must not be null", got=f"{_null_entries(data)} null entries")
+            raise InputError(where, "entries of lists must not be null", got=count(_null_entries(data), "null entry"))
         fields.append(
             pa.field(spec.name, target, nullable=spec.nullable, metadata={"unit": spec.unit} if spec.unit else None)
         )

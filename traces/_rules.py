@@ -13,6 +13,7 @@ from netsim.core.units import format_time
 from netsim.traces._normalise import rank_ranges
 from netsim.traces.matching import CollectiveGroups, collective_groups, completion_rows, cross_rows, message_balance
 from netsim.traces.schema import FLAG, NO_TIME, OP_CODE, OP_NAMES, OPS, op_codes
+from netsim.traces.times import long_gaps
 from netsim.traces.trace import Trace
 
 __all__ = ["RULES"]
@@ -290,7 +291,12 @@ def requests(trace: Trace, _: float) -> Found:
 
 
 def clocks(trace: Trace, max_duration_s: float) -> Found:
-    """Calls of a stream start in order, end after they start, and do not last absurdly long."""
+    """Calls of a stream start in order, end after they start; neither they nor the work between them last absurdly long."""
+    gaps, longest_s = long_gaps(trace, longest_s=max_duration_s)
+    if gaps.any():
+        row = int(np.flatnonzero(gaps)[0])
+        text = f"{_row(trace, row)} comes after local work of more than {format_time(max_duration_s)}"
+        yield "gap-absurd", "warning", int(gaps.sum()), f"{text} (longest {format_time(longest_s)})"
     if not trace.has("t_start"):
         return
     start, rank, stream = trace.column("t_start"), trace.column("rank"), trace.column("stream")
@@ -413,7 +419,7 @@ RULES: dict[str, tuple[tuple[tuple[str, ...], Rule], ...]] = {
         ),
         (("messages", "wildcards", "message-bytes", "received-before-sent"), messages),
         (("wait-target", "wait-twice", "request-open"), requests),
-        (("clock-monotone", "duration-negative", "duration-absurd"), clocks),
+        (("clock-monotone", "duration-negative", "duration-absurd", "gap-absurd"), clocks),
         (("cycle",), cycles),
     ),
     "flows": (),

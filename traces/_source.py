@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from netsim.core.arrays import csr_ptr
 from netsim.core.errors import InputError, closest
+from netsim.core.text import count
 from netsim.traces import schema
 from netsim.traces._normalise import normalise, normalise_side
 from netsim.traces.trace import Communicators, TraceMeta
@@ -25,6 +27,10 @@ from netsim.traces.trace import Communicators, TraceMeta
 __all__ = ["PREFIX", "Source", "comms_table", "is_trace_directory", "meta_entries", "pack_table"]
 
 PREFIX = "netsim."
+
+_NO_PARQUET = (
+    "a trace is a Parquet file (docs/trace-format.md); pandas.read_csv(...).to_parquet(...) makes one of a CSV list"
+)
 
 # A file that does not say how many ranks there are has one per number up to the highest, but a damaged number is no rank.
 _SPARSE_RANKS = 1 << 20
@@ -117,6 +123,18 @@ class Source:
         present = set(self.file.schema_arrow.names)
         required = {p: {c.name for c in schema.COLUMNS[p].values() if c.required} for p in schema.PROFILES}
         fit = [p for p in schema.PROFILES if required[p] <= present]
+        if fit and fit[0] == "matrix":
+            # Without its start times a list of flows would silently become one exchange at time 0.
+            start = sorted(
+                name for name in present if re.match(r"(t_)?(start|begin|time|timestamp|ts)(_|$)", name.lower())
+            )
+            if start:
+                raise InputError(
+                    self.name,
+                    "a list of flows keeps its start times in the column start_ns (nanoseconds, or an Arrow time type)",
+                    got=f"a column {start[0]!r}",
+                    remedy="rename and convert it, or leave it out for a matrix without times",
+                )
         if fit:
             return fit[0]
         missing = {p: sorted(required[p] - present) for p in schema.PROFILES}
@@ -183,12 +201,10 @@ class Source:
                 raise InputError(
                     self.name,
                     "ranks must be numbered 0, 1, 2, ...",
-                    got=f"rank {n_ranks - 1} in {table.num_rows} rows",
+                    got=f"rank {n_ranks - 1} in {count(table.num_rows, 'row')}",
                     remedy="number the ranks that occur",
                 )
-            note = (
-                f"not written by netsim: {n_ranks} ranks because that is the highest one, only the communicator WORLD"
-            )
+            note = f"not written by netsim: {count(n_ranks, 'rank')} going by the highest number, only the communicator WORLD"
             return TraceMeta(n_ranks=n_ranks, notes=(note,))
         try:
             values = json.loads(self._entries["meta"])
@@ -263,12 +279,10 @@ def _damaged(name: str, error: Exception, path: Path | None = None) -> InputErro
         if not start:
             return InputError(name, "the file is empty", got="0 bytes", remedy="was it written completely?")
         if start != b"PAR1":
-            return InputError(
-                name, "not a Parquet file", got=f"first bytes {start!r}", remedy="import it with its own reader"
-            )
+            return InputError(name, "not a Parquet file", got=f"first bytes {start!r}", remedy=_NO_PARQUET)
     return InputError(
         name,
         "the Parquet file is cut off or damaged",
-        got=" ".join(str(error).split())[:160],
+        got=" ".join(str(error).split())[:160].rstrip("."),
         remedy="copy it again, or write it again",
     )

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.core.errors import InputError
+from netsim.core.text import count
 from netsim.traces._normalise import rank_ranges
 from netsim.traces.matching import cross_rows
 from netsim.traces.schema import FLAG, OP_CODE, OP_NAMES, OPS, op_codes
@@ -41,7 +42,7 @@ class _Subject:
         if rows.size:
             first = int(rows[0])
             value = got(first) if callable(got) else got[first].item()
-            raise InputError(self.row(first), rule, got=value, remedy=f"{rows.size} such row" + "s" * (rows.size > 1))
+            raise InputError(self.row(first), rule, got=value, remedy=count(rows.size, "such row"))
 
     def row(self, row: int) -> str:
         if self.trace.profile != "ops":

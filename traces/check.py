@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from netsim.core.errors import InputError
+from netsim.core.text import count
 from netsim.traces._validate import validate
 from netsim.traces.trace import Trace
 
@@ -70,19 +71,15 @@ class CheckReport:
         """The report for a terminal."""
         errors = len(self.errors)
         warnings = len(self.findings) - errors
-        head = f"{self.n_rows:,} rows of {self.n_ranks:,} ranks, {len(self.rules)} rules: "
+        head = f"{count(self.n_rows, 'row')} of {count(self.n_ranks, 'rank')}, {count(len(self.rules), 'rule')}: "
         if not self.findings:
             return [head + "all hold"]
-        parts = [_plural(errors, "error"), _plural(warnings, "warning")]
-        out = [head + ", ".join(part for part in parts if part)]
+        parts = [count(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n]
+        out = [head + ", ".join(parts)]
         for f in self.findings:
             more = f" (and {f.count - 1:,} more)" if f.count > 1 else ""
             out.append(f"  {f.severity} {f.rule}: {f.first}{more}")
         return out
-
-
-def _plural(n: int, noun: str) -> str:
-    return f"{n} {noun}{'s' * (n != 1)}" if n else ""
 
 
 def check_trace(trace: Trace, *, max_duration_s: float = 86400.0) -> CheckReport:
@@ -97,7 +94,7 @@ def check_trace(trace: Trace, *, max_duration_s: float = 86400.0) -> CheckReport
     ----------
     trace : Trace
     max_duration_s : float
-        A call that lasted longer is reported as absurd.
+        A call that lasted longer, or local work before a call, is reported as absurd.
 
     Returns
     -------
@@ -108,7 +105,7 @@ def check_trace(trace: Trace, *, max_duration_s: float = 86400.0) -> CheckReport
     >>> trace = Trace.from_rows(n_ranks=4, rows=[
     ...     {"rank": r, "op": "allgather", "bytes": 8} for r in (0, 0, 1, 1, 2, 3)])
     >>> for line in check_trace(trace).lines(): print(line)
-    6 rows of 4 ranks, 22 rules: 1 error
+    6 rows of 4 ranks, 23 rules: 1 error
       error collective-members: comm 0 (WORLD): allgather called 2 times by ranks 0-1, but once by ranks 2-3
     """
     from netsim.traces import _rules

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from netsim.core.text import count
 from netsim.core.units import format_bytes, format_time
 from netsim.traces.check import CheckReport, check_trace
 from netsim.traces.schema import FLAG, NO_TIME, OP_CODE, OP_NAMES, OPS, op_codes
+from netsim.traces.times import strange_durations
 from netsim.traces.trace import Trace
 
 __all__ = ["OpCount", "PairVolume", "TraceInfo", "describe_trace"]
@@ -102,34 +104,39 @@ class TraceInfo:
     def lines(self, *, heat: bool = True) -> list[str]:
         """The summary for a terminal of 100 columns; ``heat=False`` leaves out the map of who talked to whom."""
         out = [
-            f"{self.n_rows:,} rows of {self.n_ranks:,} ranks, profile {self.profile}, content {self.content_hash[:12]}"
+            f"{count(self.n_rows, 'row')} of {count(self.n_ranks, 'rank')}, profile {self.profile}, content {self.content_hash[:12]}"
         ]
         if self.n_streams > 1:
             out[0] += f", {self.n_streams} streams"
         out += _source_lines(self.meta)
         if self.time_range_s is not None:
             first, last = self.time_range_s
-            kind = f"{self.meta['time']} clocks, quality {self.meta['time_quality']}"
-            out.append(f"time      {format_time(last - first)} ({kind})")
+            clock, quality = self.meta["time"], self.meta["time_quality"]
+            kind = f" ({clock} clocks, quality {quality})" if clock != "none" else ""
+            out.append(f"time      {format_time(last - first)}{kind}")
         else:
             out.append("time      not recorded")
         if self.ops:
-            more = f"; {len(self.ops) - 8} other kinds" if len(self.ops) > 8 else ""
+            more = f"; {count(len(self.ops) - 8, 'other kind')}" if len(self.ops) > 8 else ""
             out.append("calls     " + "; ".join(_op_text(o) for o in self.ops[:8]) + more)
         if self.p2p_messages:
-            pairs = f"{self.n_pairs:,} pair{'s' * (self.n_pairs != 1)} of ranks"
+            pairs = count(self.n_pairs, "pair of ranks")
             out.append(f"messages  {self.p2p_messages:,}, {format_bytes(self.p2p_bytes)}, over {pairs}")
             out.append("sizes     " + ", ".join(f"{k} {format_bytes(v)}" for k, v in self.message_bytes.items()))
         if self.collective_calls:
             volume = format_bytes(self.collective_bytes)
-            out.append(f"collect.  {self.collective_calls:,} calls, in which the ranks pass {volume} to the library")
+            out.append(
+                f"collect.  {count(self.collective_calls, 'call')}, in which the ranks pass {volume} to the library"
+            )
         if not self.p2p_messages and not self.collective_calls:
             out.append("no communication")
         if self.n_comms > 1:
-            most = ", ".join(f"{name} ({size} ranks, {calls:,} calls)" for name, size, calls in self.comms[:4])
+            most = ", ".join(
+                f"{name} ({count(size, 'rank')}, {count(calls, 'call')})" for name, size, calls in self.comms[:4]
+            )
             out.append(f"comms     {self.n_comms}: {most}" + (" ..." if self.n_comms > 4 else ""))
         if self.phases:
-            out.append("phases    " + ", ".join(f"{n} ({rows:,} rows)" for n, rows in self.phases[:6]))
+            out.append("phases    " + ", ".join(f"{n} ({count(rows, 'row')})" for n, rows in self.phases[:6]))
         if self.pairs:
             text = ", ".join(f"{p.source} to {p.destination}: {format_bytes(p.bytes)}" for p in self.pairs[:5])
             out.append(f"largest   {text}")
@@ -139,7 +146,7 @@ class TraceInfo:
             out += _indent("integrity", self.check.lines())
         ledger = sorted(self.meta["ledger"].items(), key=lambda item: (-item[1], item[0]))
         if ledger:
-            more = f", {len(ledger) - 6} other kinds" if len(ledger) > 6 else ""
+            more = f", {count(len(ledger) - 6, 'other kind')}" if len(ledger) > 6 else ""
             out.append("ledger    " + ", ".join(f"{name}: {n:,}" for name, n in ledger[:6]) + more)
         return out + _indent("notes", [_clip(note) for note in self.meta["notes"][:5]])
 
@@ -164,7 +171,7 @@ def describe_trace(trace: Trace, *, check: bool = True) -> TraceInfo:
     messages  1, 1 kB, over 1 pair of ranks
     sizes     min 1 kB, median 1 kB, 90 % 1 kB, 99 % 1 kB, max 1 kB
     largest   0 to 1: 1 kB
-    integrity 2 rows of 2 ranks, 22 rules: all hold
+    integrity 2 rows of 2 ranks, 23 rules: all hold
     """
     source, destination, size, count = _messages(trace)
     n_pairs, pairs = _pairs(source, destination, size, count, max(trace.n_ranks, 1))
@@ -282,8 +289,11 @@ def _time_range(trace: Trace) -> tuple[float, float] | None:
         return None
     start = trace.column("t_start")
     end = trace.column("t_end") if trace.has("t_end") else start
-    known = start[start != NO_TIME]
-    return float(known.min()) * 1e-9, float(max(known.max(), end.max())) * 1e-9
+    # One damaged duration must not stretch the run by centuries; the integrity lines name it.
+    known = (start != NO_TIME) & ~strange_durations(trace)
+    if not known.any():
+        return None
+    return float(start[known].min()) * 1e-9, float(max(start[known].max(), end[known].max())) * 1e-9
 
 
 # ---- printing

@@ -319,7 +319,7 @@ def read_trace(
                 source.name,
                 "every rank that others communicate with must have rows",
                 got=f"none of {rank_ranges(missing)}",
-                remedy="add the missing files, or allow incomplete traces: what touches them is dropped and counted",
+                remedy="add the missing files, or drop and count what touches them (--allow-incomplete, allow_incomplete=True)",
             )
         from netsim.traces.repair import drop_missing_ranks
 

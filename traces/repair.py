@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from netsim.core.arrays import csr_ptr
 from netsim.core.errors import InputError
+from netsim.core.text import count, plural
 from netsim.traces._normalise import rank_ranges
 from netsim.traces._validate import missing_ranks
 from netsim.traces.matching import cross_rows
@@ -107,8 +108,11 @@ def drop_missing_ranks(trace: Trace) -> Trace:
     # A null peer is -1 and finds the False at the end of ``gone``.
     touched = np.where(_COLLECTIVE[op], broken[trace.column("comm")], gone[trace.column("peer")])
     text = f"{rank_ranges(missing)} without rows"
+    n = int(touched.sum())
     part = drop_rows(trace, keep=~touched, reason=text)
-    meta = part.meta.with_notes(f"{text}: {int(touched.sum())} operations that touch them were dropped")
+    meta = part.meta.with_notes(
+        f"{text}: {count(n, 'operation')} touching {plural(missing.size, 'it', 'them')} {plural(n, 'was', 'were')} dropped"
+    )
     return part.replace(meta=replace(meta, complete="missing-ranks"))
 
 
@@ -130,7 +134,8 @@ def drop_incomplete(trace: Trace) -> Trace:
     if bool(keep.all()):
         return trace
     part = drop_rows(trace, keep=keep, reason="no counterpart")
-    note = f"{int((~keep).sum())} operations without their counterpart on other ranks were dropped"
+    n = int((~keep).sum())
+    note = f"{count(n, 'operation')} without counterpart on other ranks {plural(n, 'was', 'were')} dropped"
     return part.replace(meta=part.meta.with_notes(note))
 
 

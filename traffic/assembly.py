@@ -32,6 +32,7 @@ class Assembly:
 
     def __init__(self) -> None:
         self.n_tasks = 0
+        self._latencies: list[tuple[int, int]] = []
         self._tasks: list[tuple[npt.NDArray[Any], ...]] = []
         self._edges: list[tuple[npt.NDArray[Any], ...]] = []
 
@@ -40,13 +41,25 @@ class Assembly:
         return self._add(DELAY, rank, rank, seconds, op)
 
     def transfers(
-        self, *, source: npt.ArrayLike, destination: npt.ArrayLike, size_bytes: npt.ArrayLike, op: npt.ArrayLike
+        self,
+        *,
+        source: npt.ArrayLike,
+        destination: npt.ArrayLike,
+        size_bytes: npt.ArrayLike,
+        op: npt.ArrayLike,
+        latencies: int = 1,
     ) -> Int64:
         """Add transfers; returns their numbers."""
-        return self._add(TRANSFER, source, destination, size_bytes, op)
+        return self._add(TRANSFER, source, destination, size_bytes, op, latencies)
 
     def _add(
-        self, kind: int, rank: npt.ArrayLike, peer: npt.ArrayLike, amount: npt.ArrayLike, op: npt.ArrayLike
+        self,
+        kind: int,
+        rank: npt.ArrayLike,
+        peer: npt.ArrayLike,
+        amount: npt.ArrayLike,
+        op: npt.ArrayLike,
+        latencies: int = 1,
     ) -> Int64:
         ranks, peers, amounts, ops = np.broadcast_arrays(
             np.asarray(rank, dtype=np.int32),
@@ -63,6 +76,7 @@ class Assembly:
                 remedy="replay a part of the trace",
             )
         self._tasks.append((np.full(n, kind, dtype=np.uint8), ranks, peers, amounts, ops))
+        self._latencies.append((n, latencies))
         self.n_tasks += n
         return np.arange(self.n_tasks - n, self.n_tasks, dtype=np.int64)
 
@@ -82,6 +96,8 @@ class Assembly:
         edge_from, edge_to, after = (
             _join([block[i] for block in self._edges], dtype) for i, dtype in enumerate((np.int32, np.int32, np.uint8))
         )
+        count, each = (np.array(column, dtype=np.int64) for column in zip(*self._latencies or [(0, 1)], strict=True))
+        latencies = np.repeat(each, count).astype(np.int32) if (each != 1).any() else None
         self._tasks.clear()
         self._edges.clear()
         return TaskGraph.from_edges(
@@ -94,6 +110,7 @@ class Assembly:
             edge_from=edge_from,
             edge_to=edge_to,
             edge_after=after,
+            latencies=latencies,
         )
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from netsim.core.arrays import Float64, Int64, csr_gather, csr_order
+from netsim.core.arrays import Float64, Int64, csr_gather, csr_order, distinct, distinct_rows
+from netsim.traffic.collectives import Steady
 
-__all__ = ["Template", "make_template"]
+__all__ = ["Template", "make_template", "steady_template"]
 
 _NONE: Int64 = np.zeros(0, dtype=np.int64)
 
@@ -37,6 +38,8 @@ class Template:
         Edges between tasks; numbers from ``n_tasks`` on mean the entry (as a source) or exit (as a target) of a member.
     exit_s : float64 array, shape (n_members,)
         Processor time of each member after its last step.
+    latencies : int
+        Path latencies that each message pays.
     """
 
     n_members: int
@@ -48,6 +51,7 @@ class Template:
     edge_from: Int64
     edge_to: Int64
     exit_s: Float64
+    latencies: int = 1
 
     @property
     def n_tasks(self) -> int:
@@ -105,11 +109,12 @@ def make_template(
     sources, targets = sources[order], targets[order]
     size = np.asarray(size_bytes, dtype=np.float64)[order]
     n_messages = int(order.size)
-    _, dense_step = np.unique(steps[order], return_inverse=True)
+    ordered = steps[order]
+    dense_step = np.cumsum(np.append(False, ordered[1:] != ordered[:-1])[:n_messages])
     n_steps = int(dense_step.max()) + 1 if n_messages else 0
     # A slot is a member in a step it takes part in; slots are sorted by member, then step.
-    slots, slot_of = np.unique(
-        np.concatenate([sources, targets]) * n_steps + np.tile(dense_step, 2), return_inverse=True
+    slots, slot_of = distinct_rows(
+        np.concatenate([sources, targets]) * n_steps + np.tile(dense_step, 2), n_members * n_steps
     )
     n_slots = int(slots.size)
     src_slot, dst_slot = slot_of[:n_messages], slot_of[n_messages:]
@@ -196,7 +201,7 @@ def make_template(
     edge_from = np.concatenate([a for a, _ in edges])
     edge_to = np.concatenate([b for _, b in edges])
     # Two members that meet in consecutive steps would give the same edge twice.
-    both = np.unique(edge_from * (n_tasks + n_members) + edge_to)
+    both = distinct(edge_from * (n_tasks + n_members) + edge_to)
     return Template(
         n_members=n_members,
         src=sources,
@@ -207,6 +212,39 @@ def make_template(
         edge_from=both // (n_tasks + n_members),
         edge_to=both % (n_tasks + n_members),
         exit_s=exit_s,
+    )
+
+
+def steady_template(
+    *, n_members: int, flows: Steady, send_overhead_s: float = 0.0, recv_overhead_s: float = 0.0
+) -> Template:
+    """Wire a collective without steps: all flows start when all have entered, all leave when all flows are delivered.
+
+    Examples
+    --------
+    >>> flows = Steady(src=[0, 1], dst=[1, 0], size_bytes=[8, 8], n_steps=2)
+    >>> t = steady_template(n_members=2, flows=flows, send_overhead_s=1.0)
+    >>> t.n_tasks, t.edge_from.tolist(), t.edge_to.tolist(), t.exit_s.tolist(), t.latencies
+    (4, [4, 5, 2, 2, 0, 1, 3, 3], [2, 2, 0, 1, 3, 3, 4, 5], [2.0, 2.0], 2)
+    """
+    m = int(flows.src.size)
+    message, member = np.arange(m), np.arange(n_members)
+    begin, end, outside = np.full(m, m), np.full(m, m + 1), m + 2 + member
+    edge_from = [outside, begin, message, np.full(n_members, m + 1)]
+    edge_to = [np.full(n_members, m), message, end, outside]
+    if m == 0:
+        edge_from, edge_to = [*edge_from, np.array([0])], [*edge_to, np.array([1])]
+    return Template(
+        n_members=n_members,
+        src=flows.src,
+        dst=flows.dst,
+        size_bytes=flows.size_bytes.astype(np.float64),
+        delay_member=np.zeros(2, dtype=np.int64),
+        delay_s=np.zeros(2),
+        edge_from=np.concatenate(edge_from),
+        edge_to=np.concatenate(edge_to),
+        exit_s=np.full(n_members, flows.n_steps * (send_overhead_s + recv_overhead_s)),
+        latencies=flows.n_steps,
     )
 
 

@@ -18,8 +18,8 @@ from netsim.traces.trace import Trace
 from netsim.traffic.assembly import Assembly
 from netsim.traffic.calls import collective_calls
 from netsim.traffic.choice import chooser
-from netsim.traffic.collectives import build
-from netsim.traffic.expand import Template, make_template
+from netsim.traffic.collectives import build, steady_flows
+from netsim.traffic.expand import Template, make_template, steady_template
 from netsim.traffic.instances import Instances, find_instances
 from netsim.traffic.messages import Messages, lower_messages
 from netsim.traffic.moments import Moments
@@ -95,6 +95,7 @@ def lower(
     compute_scale: float = 1.0,
     flops_per_s: float | None = None,
     allow_incomplete: bool = False,
+    steady_collectives: bool = False,
 ) -> Lowered:
     """Turn a trace into the tasks that replay it.
 
@@ -117,6 +118,9 @@ def lower(
         Speed of a rank, for traces that record work instead of time.
     allow_incomplete : bool
         Drop, on each communicator, everything from the first inconsistent collective on, instead of refusing the trace.
+    steady_collectives : bool
+        Bulk mode: rings and pairwise exchanges move all bytes of a pair as one flow instead of step by step; see
+        `netsim.traffic.collectives.Steady`. Exact on a non-blocking star; the notes count what was so replayed, and what was not.
 
     Returns
     -------
@@ -179,6 +183,7 @@ def lower(
         done=done,
         release=release,
         notes=notes,
+        steady=steady_collectives,
     )
     op_leave = _chain(program, parts, entered, done, release, covered)
     for name, why in _NO_TIME_OPS.items():
@@ -233,6 +238,7 @@ def _lower_collectives(
     done: Moments,
     release: Moments,
     notes: NoteBook,
+    steady: bool,
 ) -> dict[str, int]:
     """Add the tasks of all collectives; returns how often each algorithm was used."""
     used: dict[str, int] = {}
@@ -241,17 +247,27 @@ def _lower_collectives(
     nonblocking = program.free
     choose = chooser(rules, notes)
     for call, which in collective_calls(trace=trace, program=program, instances=instances, notes=notes):
-        schedule = build(call, algorithm=choose(call, int(which.size)))
-        used[schedule.algorithm] = used.get(schedule.algorithm, 0) + int(which.size)
-        template = make_template(
-            n_members=call.n,
-            step=schedule.step,
-            src=schedule.src,
-            dst=schedule.dst,
-            size_bytes=schedule.size_bytes,
-            send_overhead_s=send_s,
-            recv_overhead_s=recv_s,
-        )
+        name, count = choose(call, int(which.size)), int(which.size)
+        flows = steady_flows(call, algorithm=name) if steady else None
+        if flows is not None:
+            full = f"{call.op}/{name.removeprefix(f'{call.op}/')}"
+            template = steady_template(n_members=call.n, flows=flows, send_overhead_s=send_s, recv_overhead_s=recv_s)
+            notes.add("steady_collectives", count, "collectives as steady flows, not step by step (approximate)")
+        else:
+            schedule = build(call, algorithm=name)
+            full = schedule.algorithm
+            template = make_template(
+                n_members=call.n,
+                step=schedule.step,
+                src=schedule.src,
+                dst=schedule.dst,
+                size_bytes=schedule.size_bytes,
+                send_overhead_s=send_s,
+                recv_overhead_s=recv_s,
+            )
+            if steady and call.n > 1:
+                notes.add("not_steady", count, "collectives by algorithms without a steady form: step by step")
+        used[full] = used.get(full, 0) + count
         rows = instances.row[csr_gather(instances.ptr, which)[1]].reshape(which.size, call.n)
         exits = _instantiate(template, rows, program, parts, entered)
         flat, last = rows.ravel(), exits.ravel()
@@ -270,6 +286,7 @@ def _instantiate(template: Template, rows: Int64, program: Program, parts: Assem
         destination=rank[:, template.dst].ravel(),
         size_bytes=np.tile(template.size_bytes, k),
         op=rows[:, template.src].ravel(),
+        latencies=template.latencies,
     ).reshape(k, -1)
     delays = parts.delays(
         rank=rank[:, template.delay_member].ravel(),

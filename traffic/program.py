@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from netsim.core.arrays import Float64, Int64, csr_ptr, frozen
 from netsim.core.errors import InputError
+from netsim.core.units import format_time
 from netsim.traces.matching import cross_rows
 from netsim.traces.schema import FLAG, NO_TIME, OP_CODE, op_codes
 from netsim.traces.trace import Trace
@@ -196,7 +197,7 @@ def _gaps(
     if gaps == "none" or (gaps == "auto" and distrusted):
         seconds = float(gap_ns.sum()) * 1e-9
         why = "as asked" if gaps == "none" else "the recording was oversubscribed and its clock counts waiting"
-        notes.add("gaps_dropped", present, f"spans of local work ({seconds:.6g} s recorded) dropped: {why}")
+        notes.add("gaps_dropped", present, f"spans of local work ({format_time(seconds)} recorded) dropped: {why}")
         return nothing
     notes.add("negative_gaps", negative, "spans of local work with a negative length: taken as 0")
     if distrusted and present:

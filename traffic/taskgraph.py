@@ -50,6 +50,8 @@ class TaskGraph:
         ``AFTER_END``, ``AFTER_DRAIN`` or ``AFTER_START``: the moment of the earlier task that releases the later one.
     op : int64 array, shape (n,)
         Row of the trace that the task came from, or -1.
+    latencies : int32 array, shape (n,), or (0,)
+        How many path latencies a transfer pays; 1 each if empty. More stand for the steps of a pipeline whose bytes flow as one.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class TaskGraph:
     succ: Int32
     succ_after: UInt8
     op: Int64
+    latencies: Int32
 
     @property
     def n_tasks(self) -> int:
@@ -105,6 +108,7 @@ class TaskGraph:
         edge_to: Int64,
         edge_after: UInt8,
         op: Int64 | None = None,
+        latencies: Int32 | None = None,
     ) -> TaskGraph:
         """Build and validate from an edge list (any order; the order of edges of one task is kept).
 
@@ -128,6 +132,7 @@ class TaskGraph:
             succ=frozen(finish[order], np.int32),
             succ_after=frozen(np.asarray(edge_after, dtype=np.uint8)[order], np.uint8),
             op=frozen(np.full(n, -1) if op is None else op, np.int64),
+            latencies=frozen(np.empty(0, np.int32) if latencies is None else latencies, np.int32),
         )
         graph._validate()
         return graph
@@ -147,6 +152,8 @@ class TaskGraph:
             )
         if self.kind.size and self.kind.max() > TRANSFER:
             raise InputError("task graph", "kind must be delay (0) or transfer (1)", got=int(self.kind.max()))
+        if self.latencies.size not in (0, self.n_tasks) or (self.latencies.size and self.latencies.min() < 0):
+            raise InputError("task graph", "latencies must be one number of 0 or more per task, or none")
         if self.succ_after.size and self.succ_after.max() > AFTER_START:
             raise InputError(
                 "task graph", "an edge waits for end (0), drain (1) or start (2)", got=int(self.succ_after.max())

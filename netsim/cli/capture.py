@@ -7,7 +7,10 @@ import click
 __all__ = ["capture"]
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    short_help="Record the MPI calls of an unmodified program.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @click.option("-o", "--output", type=click.Path(), default="run.parquet", show_default=True, help="Trace to write.")
 @click.option("--mpi", metavar="PATH", help="mpicc (or folder) of the program's MPI, when it is not found by itself.")
 @click.option(

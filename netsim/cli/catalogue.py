@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import click
 
-from netsim.cli.options import SIZE
+from netsim.cli.options import SIZE, WHOLE
 from netsim.cli.output import show
 
 __all__ = ["collectives", "doctor", "explain", "placements", "routings", "topologies", "warmup"]
@@ -68,20 +69,69 @@ def collectives(op: str | None) -> None:
 @click.command()
 @click.argument("op")
 @click.option("--algo", help="Algorithm; default: what the rules would choose.")
-@click.option("-n", "members", type=int, default=8, show_default=True, help="Members of the communicator.")
-@click.option("-s", "--size", type=SIZE, default="1MiB", show_default=True, help="Size per the conventions of traces.")
-@click.option("--root", type=int, default=0, show_default=True)
+@click.option("-n", "members", type=WHOLE, default=8, show_default=True, help="Members of the communicator.")
+@click.option(
+    "-s", "--size", type=SIZE, show_default="1MiB", help="Size per the conventions of traces (see the letters S and m)."
+)
+@click.option("--root", type=WHOLE, default=0, show_default=True)
 @click.option("--rules", default="mpich", show_default=True, help="Selection rules when --algo is not given.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def explain(op: str, algo: str | None, members: int, size: int, root: int, rules: str, as_json: bool) -> None:
+def explain(op: str, algo: str | None, members: int, size: int | None, root: int, rules: str, as_json: bool) -> None:
     """Steps, bytes per rank and formula of a collective algorithm."""
+    from netsim.core.errors import InputError
+    from netsim.traffic.collectives import PAIR_OPS, VECTOR_OPS
     from netsim.traffic.collectives import explain as explain_collective
 
+    if op in VECTOR_OPS or op in PAIR_OPS:
+        plain = op.removesuffix("v") if op in (*VECTOR_OPS, "alltoallv") else op.removeprefix("neighbor_")
+        raise InputError(
+            op,
+            "has sizes of its own for each "
+            + ("member" if op in VECTOR_OPS else "pair")
+            + ", which a command line cannot take",
+            remedy=f"explain {plain} shows equal sizes; netsim.traffic.collectives.explain in Python takes any",
+        )
+    if size is None:
+        size = 0 if op == "barrier" else 1 << 20
     found = explain_collective(op, algorithm=algo, n=members, size_bytes=size, root=root, rules=rules)
+    facts = found.to_dict()
+    letters = _letters(facts["formula"], op=op, members=members, size=size)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=1))
+        click.echo(json.dumps({**facts, "letters": letters}, indent=1))
     else:
-        show(found.lines(), indent=10)
+        lines = found.lines()
+        # Below the formula, above the table of steps.
+        lines.insert(lines.index(""), "  with    " + "; ".join(f"{k} = {v}" for k, v in letters.items()))
+        show(lines, indent=10)
+
+
+def _letters(formula: str, *, op: str, members: int, size: int) -> dict[str, str]:
+    """What the letters of a formula stand for, except those that it explains itself ("s equal segments", "m nodes").
+
+    >>> _letters("T = (n-1)(a + m/B), m = S/n", op="alltoall", members=4, size=100)["m"]
+    'S/n = 25 B, the block from one member to another'
+    """
+    power = 1 << (members.bit_length() - 1)
+    block = f"{size} B, the block of one member"
+    if op == "alltoall":
+        block = f"S/n = {size / members:.10g} B, the block from one member to another"
+        if size % members:
+            block += ", on average"
+    meaning = {
+        "n": f"{members} members",
+        "p": f"{power}, the largest power of two up to n",
+        "r": f"n - p = {members - power}",
+        "S": f"{size} B, " + ("all that one member sends" if op == "alltoall" else "the vector"),
+        "m": block,
+        "a": "latency of one message",
+        "B": "bytes per second of a host's link",
+    }
+    # Products are written without a sign: "nB" is n times B.
+    words = [w for w in re.findall(r"[A-Za-z_]+", formula) if set(w) <= set("TaBSmnprshdg")]
+    used = set("".join(words)) - {k for k in meaning if f", {k} nodes" in formula}
+    if used & {"p", "r"}:
+        used |= {"n", "p"}
+    return {k: text for k, text in meaning.items() if k in used}
 
 
 @click.command()
@@ -102,7 +152,7 @@ def warmup() -> None:
     click.echo("kernels are ready")
 
 
-@click.command()
+@click.command(short_help="Versions, kernel cache and the MPI of this machine.")
 def doctor() -> None:
     """Versions, compiled-kernel cache and the MPI found on this machine."""
     import platform

@@ -14,10 +14,12 @@ import netsim
 from netsim.cli.capture import capture
 from netsim.cli.catalogue import collectives, doctor, explain, placements, routings, topologies, warmup
 from netsim.cli.memory import limited
+from netsim.cli.output import one_line
 from netsim.cli.replay import replay
 from netsim.cli.saturate import patterns, saturate
 from netsim.cli.topo import topo
 from netsim.cli.trace import trace
+from netsim.cli.usage import Group, usage_error
 from netsim.cli.validate import validate
 from netsim.core.errors import NetsimError, StuckError
 
@@ -26,16 +28,26 @@ __all__ = ["cli", "main"]
 REPORT_LINES = 20
 
 
-class _Group(click.Group):
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError:
-            from netsim.core.errors import InputError, closest
+# As a shell reports a program that was ended by SIGPIPE (git, grep): what it had to say did not arrive.
+READER_GONE = 128 + 13
 
-            raise InputError(
-                "command", "unknown name", got=repr(args[0]), remedy=closest(args[0], self.commands)
-            ) from None
+
+class _ReaderGone(Exception):
+    """The reader of our output went away; click would make an error with status 1 of it."""
+
+
+class _Group(Group):
+    def make_context(self, *words: Any, **options: Any) -> Any:
+        try:
+            return super().make_context(*words, **options)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -63,6 +75,20 @@ def _terminate(signum: int, frame: object) -> NoReturn:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its status."""
+    try:
+        _main(arguments)
+    except (BrokenPipeError, _ReaderGone):
+        # | head: nothing more can be said, and nothing is wrong. Python would complain about its buffers at exit.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+                continue
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise SystemExit(READER_GONE) from None
+
+
+def _main(arguments: list[str] | None) -> NoReturn:
     words = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in words[: words.index("--")] if "--" in words else "--debug" in words
     # --debug works anywhere before a "--", not only in front of the command.
@@ -82,6 +108,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     records = "capture" in clean[:1]
     try:
         signal.signal(signal.SIGTERM, _terminate)
+        if not clean:
+            clean = ["--help"]
         with contextlib.nullcontext() if records else limited():
             status = cli.main(args=clean, prog_name="netsim", standalone_mode=False)
         sys.stdout.flush()
@@ -92,31 +120,29 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except NetsimError as error:
         if debug:
             raise
-        click.echo(f"netsim: error: {error}", err=True)
+        click.echo(f"netsim: error: {one_line(error)}", err=True)
         if isinstance(error, StuckError):
             for line in error.report[:REPORT_LINES]:
-                click.echo(f"  {line}", err=True)
+                click.echo(f"  {one_line(line)}", err=True)
             if len(error.report) > REPORT_LINES:
                 click.echo(f"  ... and {len(error.report) - REPORT_LINES} more", err=True)
         raise SystemExit(error.exit_code) from None
     except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        where = f" ({context.command_path} --help shows the options)" if context else ""
-        click.echo(f"netsim: error: {error.format_message()}{where}", err=True)
+        click.echo(f"netsim: error: {one_line(usage_error(error))}", err=True)
         raise SystemExit(2) from None
     except (KeyboardInterrupt, click.Abort):
         click.echo("netsim: interrupted", err=True)
         raise SystemExit(130) from None
-    except BrokenPipeError:
-        # The reader of our output went away (| head): not an error, and nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
+    except (BrokenPipeError, _ReaderGone):
+        raise
     except OSError as error:
         if debug:
             raise
         where = error.filename if error.filename is not None else "output"
         with contextlib.suppress(OSError):
-            click.echo(f"netsim: error: {where}: cannot be read or written, got {error.strerror or error}", err=True)
+            click.echo(
+                f"netsim: error: {one_line(where)}: cannot be read or written, got {error.strerror or error}", err=True
+            )
         # What is still buffered cannot be written either; Python would complain about it at exit.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,16 +9,7 @@ from collections.abc import Iterable
 
 import click
 
-__all__ = ["count", "folded", "show"]
-
-
-def count(number: int, thing: str) -> str:
-    """A number and its thing, in the singular or plural.
-
-    >>> count(1, "host"), count(1200, "switch")
-    ('1 host', '1,200 switches')
-    """
-    return f"{number:,} {thing}{'' if number == 1 else 'es' if thing.endswith('ch') else 's'}"
+__all__ = ["folded", "one_line", "show"]
 
 
 def folded(lines: Iterable[str], width: int, indent: int) -> list[str]:
@@ -43,9 +34,18 @@ def folded(lines: Iterable[str], width: int, indent: int) -> list[str]:
     return out
 
 
+def one_line(text: object) -> str:
+    """Text in which names of files and words of the user cannot break the line or steer the terminal.
+
+    >>> one_line("a\\nb\\x1b[1m \u00e9")
+    'a\\\\nb\\\\x1b[1m \u00e9'
+    """
+    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in str(text))
+
+
 def show(lines: Iterable[str], indent: int = 18) -> None:
     """Print lines on standard output."""
     if sys.stdout.isatty():
         lines = folded(lines, shutil.get_terminal_size().columns, indent)
     for line in lines:
-        click.echo(line)
+        click.echo(one_line(line))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import PART, PATH, RATE, SIZE, TEXT, TIME, key_values
-from netsim.cli.output import count, show
+from netsim.cli.options import NUMBER, PART, PATH, RATE, SIZE, TEXT, TIME, WHOLE, Choice, key_values
+from netsim.cli.output import show
+from netsim.core.text import count
 
 if TYPE_CHECKING:
     from netsim.jobs import Placement
@@ -32,7 +33,7 @@ NOTES_SHOWN = 6
 @click.option(
     "--placement", type=TEXT, default="linear", show_default=True, help="linear, round-robin, random, or file:PATH."
 )
-@click.option("--ranks-per-host", type=int, default=1, show_default=True)
+@click.option("--ranks-per-host", type=WHOLE, default=1, show_default=True)
 @click.option(
     "--collectives",
     "collectives_",
@@ -51,22 +52,28 @@ NOTES_SHOWN = 6
     help="Request and clearance of rendezvous messages; collectives never pay them.",
 )
 @click.option(
-    "--gaps", type=click.Choice(["auto", "recorded", "none"]), default="auto", show_default=True,
+    "--gaps", type=Choice(["auto", "recorded", "none"]), default="auto", show_default=True,
     help="Local work between calls; auto drops it where the recording's clock cannot be trusted.",
 )  # fmt: skip
-@click.option("--compute-scale", type=float, default=1.0, show_default=True, help="Factor on local work.")
-@click.option("--flops", type=float, help="Host speed in flop/s, for traces that record work instead of time.")
+@click.option("--compute-scale", type=NUMBER, default=1.0, show_default=True, help="Factor on local work.")
+@click.option("--flops", type=NUMBER, help="Host speed in flop/s, for traces that record work instead of time.")
+@click.option("--longest-gap", type=TIME, help="Drop longer local work or calls as damaged clocks; default: keep all.")
 @click.option(
     "--latency-mode",
-    type=click.Choice(["tail", "head"]),
+    type=Choice(["tail", "head"]),
     default="tail",
     show_default=True,
     help="Path latency after the last byte has left, or before the first one does.",
 )
 @click.option("--local-rate", type=RATE, help="Speed between ranks of one host; default: no time.")
 @click.option("--allow-incomplete", is_flag=True, help="Drop (and count) calls that some ranks lack.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--bins", type=int, default=200, show_default=True, help="Time bins of the links table.")
+@click.option("--seed", type=WHOLE, default=0, show_default=True)
+@click.option("--bins", type=WHOLE, default=200, show_default=True, help="Time bins of the links table.")
+@click.option(
+    "--steady-collectives",
+    is_flag=True,
+    help="Bulk mode: rings and pairwise exchanges as steady flows instead of step by step.",
+)
 @click.option(
     "--level-tolerance",
     type=PART,
@@ -94,6 +101,7 @@ def replay(
     handshake: bool,
     flops: float | None,
     local_rate: float | None,
+    longest_gap: float | None,
     ranks_per_host: int,
     as_json: bool,
     output: str | None,
@@ -149,6 +157,7 @@ def replay(
             protocol=protocol,
             collectives=rules,
             flops_per_s=flops,
+            longest_gap_s=float("inf") if longest_gap is None else longest_gap,
             local_bytes_per_s=float("inf") if local_rate is None else local_rate,
             progress=reporter.update,
             **options,

@@ -43,6 +43,7 @@ MORE_POOL = 4
 MORE_TIMERS = 5
 MORE_LEVELS = 6
 MORE_NODES = 7
+EPOCH = 8
 
 # What a timer is for.
 DELAY_END = 0
@@ -76,6 +77,8 @@ I_DIRTY = 21  # links whose key is to be looked at before the next pop
 I_OPEN = 22  # flows in play whose new rate is not known yet
 I_ALONE = 23  # transfers that entered links nobody else was on
 I_WAITING = 24  # nodes in buckets that are not open yet
+I_NOTED = 25  # links noted for the low class
+I_CURSOR = 26  # next entry of the lists of ``act``
 I_SIZE = 28
 
 F_NOW = 0
@@ -85,6 +88,10 @@ F_SIZE = 4
 # A bucket is told by the upper bits of a level as float64: sign, exponent and 8 bits of the mantissa.
 BUCKET_SHIFT = 44
 BUCKETS = 1 << (64 - BUCKET_SHIFT - 1)
+
+# Stands for an infinite capacity inside the solver: a transfer of 1e15 bytes takes 1e-15 s, which rounds to nothing on any clock
+# above 10 s, while sums and differences stay finite (inf - inf would not).
+UNLIMITED = 1e30
 
 ULP = 2.220446049250313e-16
 
@@ -102,6 +109,7 @@ class Problem(NamedTuple):
     route_link: np.ndarray  # int32 (hops,)
     route_use: np.ndarray  # float64 (hops,) or (1,): consumption per unit of rate
     route_latency_s: np.ndarray  # float64 (r,)
+    latencies: np.ndarray  # int32 (n,) path latencies that a transfer pays, or (0,): 1 each
     weight: np.ndarray  # float64 (n,) or (1,)
     rate_cap: np.ndarray  # float64 (n,) or (0,): none
     change_s: np.ndarray  # float64 (c,) sorted: times of capacity changes
@@ -115,6 +123,7 @@ class Problem(NamedTuple):
     unit: int  # 1: each hop consumes 1 per unit of rate
     counting: int  # 1: count bytes per link while they flow
     share_slots: int  # 1: transfers of one route share a slot
+    low: int  # number of the link that carries the low class over link 0; 0: there is one class
 
 
 # What the solver looks at together lies together in one cache line of 64 bytes; what it scans alone (the status of flows, the keys of
@@ -214,6 +223,10 @@ class State(NamedTuple):
     # bytes per link over time
     bin_row: np.ndarray  # int32 (l,) row of bin_bytes, -1
     bin_bytes: np.ndarray  # float64 (rows, bins)
+    # two classes: network links whose use or capacity may have changed since the low class was given what is left
+    noted: np.ndarray  # int32 (l,) or (0,)
+    is_noted: np.ndarray  # uint8 (l,) or (0,)
+    failed_s: np.ndarray  # float64 (n,) or (0,): NaN until the transfer fails
     integer: np.ndarray  # int64 (I_SIZE,)
     real: np.ndarray  # float64 (F_SIZE,)
 
@@ -717,7 +730,7 @@ def _enter(p, s, task, now, network_links, shift):
     s.heap[at] = slot
     s.heap_at[slot] = at
     s.integer[I_ACTIVE] += 1
-    if p.full == 0 and _alone(p, s, slot, shift):
+    if p.full == 0 and p.low == 0 and _alone(p, s, slot, shift):
         level = np.inf
         for h in range(base, base + n):
             link = s.hop[h].link
@@ -862,6 +875,23 @@ def _sweep(p, s, shift):
 
 
 @bare_kernel
+def _set_capacity(p, s, link, capacity, shift):
+    """Change the capacity of a link within a batch."""
+    # All flows on the link come into play: at level 0 nothing has been swept yet, so that is always allowed.
+    base = s.member_base[link]
+    for q in range(s.link[link].members):
+        slot = s.pool[base + q] >> shift
+        if s.status[slot] == 0:
+            _into_play(p, s, slot, shift)
+    if capacity < s.link[link].capacity:
+        # The rounding error of the sum belongs to the larger capacity: sum afresh.
+        s.link[link].updates = 60000
+    s.link[link].capacity = capacity
+    if s.link[link].mark == s.integer[I_STAMP] and s.link[link].play_count > 0:
+        _soil(s, link)
+
+
+@bare_kernel
 def _apply(p, s, now, shift):
     """Give the flows in play their new rates and finish times, and the links that were touched their new use."""
     n = s.integer[I_PLAY]
@@ -919,6 +949,49 @@ def _apply(p, s, now, shift):
     s.integer[I_TOUCHED] = 0
 
 
+# ---------------------------------------------------------------- two classes
+
+
+@bare_kernel
+def _note(s, link):
+    """Remember a network link whose use or capacity may have changed."""
+    if s.is_noted[link] == 0:
+        s.is_noted[link] = 1
+        s.noted[s.integer[I_NOTED]] = link
+        s.integer[I_NOTED] += 1
+
+
+@bare_kernel
+def _note_slot(p, s, slot, shift):
+    """Note the links of a slot of the high class."""
+    base = slot << shift
+    for h in range(base, base + s.hops[slot]):
+        if s.hop[h].link < p.low:
+            _note(s, s.hop[h].link)
+
+
+@bare_kernel
+def _pass_down(p, s, shift):
+    """Give the low class what the high one leaves of the noted links.
+
+    The high class is settled. Changes the capacities of the links of the low class, as a new batch at the same time.
+    """
+    s.integer[I_STAMP] += 1
+    while s.integer[I_NOTED] > 0:
+        link = s.noted[s.integer[I_NOTED] - 1]
+        low = p.low + link
+        capacity = s.link[link].capacity
+        left = capacity - s.link[link].used
+        # What is left of a full link is 0, not the rounding error of a sum: else low transfers would crawl instead of wait.
+        if s.link[link].holds > 0 or left <= 1e-9 * capacity:
+            left = 0.0
+        old = s.link[low].capacity
+        if (left == 0.0) != (old == 0.0) or abs(left - old) > 1e-13 * capacity:
+            _set_capacity(p, s, low, left, shift)
+        s.is_noted[link] = 0
+        s.integer[I_NOTED] -= 1
+
+
 # ---------------------------------------------------------------- tasks
 
 
@@ -943,16 +1016,28 @@ def _ended(p, s, task, now):
 
 
 @bare_kernel
+def _latency(p, task):
+    once = p.route_latency_s[p.route[task]]
+    return once * p.latencies[task] if p.latencies.size > 0 else once
+
+
+@bare_kernel
 def _drained(p, s, task, now):
     s.drain_s[task] = now
     _release(p, s, task, 1, now)
     latency = 0.0
     if p.head == 0 and p.route[task] >= 0:
-        latency = p.route_latency_s[p.route[task]]
+        latency = _latency(p, task)
     if latency > 0.0:
         s.integer[I_TIMERS] = _push_timer(s.timer_s, s.timer, s.integer[I_TIMERS], now + latency, task * 4 + DELIVERED)
     else:
         _ended(p, s, task, now)
+
+
+@bare_kernel
+def _refused(s, task, now):
+    """A transfer without any route (-2) fails: it never drains nor ends."""
+    s.failed_s[task] = now
 
 
 @bare_kernel
@@ -975,6 +1060,11 @@ def _begin(p, s, task, now, network_links, shift):
         return DONE
     route = p.route[task]
     size = p.amount[task]
+    if route < -1:
+        s.start_s[task] = now
+        _release(p, s, task, 2, now)
+        _refused(s, task, now)
+        return DONE
     if route < 0:
         s.start_s[task] = now
         _release(p, s, task, 2, now)
@@ -985,7 +1075,7 @@ def _begin(p, s, task, now, network_links, shift):
         else:
             _drained(p, s, task, now)
         return DONE
-    latency = p.route_latency_s[route]
+    latency = _latency(p, task)
     if p.head == 1 and latency > 0.0:
         s.start_s[task] = now
         _release(p, s, task, 2, now)
@@ -1006,7 +1096,7 @@ def _begin(p, s, task, now, network_links, shift):
 
 
 @bare_kernel
-def advance(p, s, network_links, shift, max_events):
+def advance(p, s, network_links, shift, max_events, until_s):
     """Handle up to ``max_events`` batches of simultaneous events. O((active flows changed) log) per batch.
 
     Parameters
@@ -1015,15 +1105,18 @@ def advance(p, s, network_links, shift, max_events):
     s : State
         Changed in place.
     network_links : int
-        Links of the network; private links of slots follow them.
+        Links of the network, with those of the low class; private links of slots follow them.
     shift : int
         A slot owns ``1 << shift`` hop entries.
     max_events : int
+    until_s : float
+        Handle nothing later than this.
 
     Returns
     -------
     int
-        DONE, STUCK, BUDGET, or MORE_* when an array must be enlarged before going on.
+        DONE, STUCK, BUDGET, EPOCH (all up to ``until_s`` is handled, and that is now), or MORE_* when an array must be enlarged
+        before going on.
     """
     n_tasks = p.kind.size
     integer = s.integer
@@ -1050,11 +1143,15 @@ def advance(p, s, network_links, shift, max_events):
             # Nothing will happen by itself; a capacity change still to come may wake a flow that waits for a dark link.
             if timer == np.inf and finish == np.inf and (integer[I_ACTIVE] == 0 or change == np.inf):
                 return DONE if integer[I_DONE] == n_tasks else STUCK
-            now = max(now, min(timer, min(finish, change)))
+            soonest = min(timer, min(finish, change))
+            if soonest > until_s:
+                s.real[F_NOW] = max(now, until_s)
+                return EPOCH
+            now = max(now, soonest)
             if p.window > 0.0 and finish <= now:
                 # Wait for more flows that drain soon; until then the capacity of the first lies idle.
                 lasted = now - s.node[s.slot[s.heap[0]].first].entered_s
-                now = max(now, min(now + p.window * lasted, min(timer, change)))
+                now = max(now, min(now + p.window * lasted, min(timer, min(change, until_s))))
             s.real[F_NOW] = now
             handled += 1
             integer[I_EVENTS] += 1
@@ -1104,6 +1201,8 @@ def advance(p, s, network_links, shift, max_events):
                         _down(s, 0)
                     if p.share_slots == 1:
                         s.slot_of_route[p.route[s.node[done].task]] = -1
+                    if p.low > 0:
+                        _note_slot(p, s, slot, shift)
                     _leave(p, s, slot, now, shift)
                 else:
                     if s.slot[slot].flows == 1:
@@ -1128,6 +1227,10 @@ def advance(p, s, network_links, shift, max_events):
                 what = s.timer[0] & 3
                 task = s.timer[0] >> 2
                 if what == ENTER:
+                    if p.route[task] < -1:
+                        integer[I_TIMERS] = _pop_timer(s.timer_s, s.timer, integer[I_TIMERS])
+                        _refused(s, task, now)
+                        continue
                     if p.amount[task] > 0.0:
                         status = _room(p, s, task, network_links, shift)
                         if status != DONE:
@@ -1149,15 +1252,9 @@ def advance(p, s, network_links, shift, max_events):
                     _ended(p, s, task, now)
             while integer[I_CHANGE] < p.change_s.size and p.change_s[integer[I_CHANGE]] <= near:
                 link = p.change_link[integer[I_CHANGE]]
-                # All flows on the link come into play: at level 0 nothing has been swept yet, so that is always allowed.
-                base = s.member_base[link]
-                for q in range(s.link[link].members):
-                    slot = s.pool[base + q] >> shift
-                    if s.status[slot] == 0:
-                        _into_play(p, s, slot, shift)
-                s.link[link].capacity = p.change_capacity[integer[I_CHANGE]]
-                if s.link[link].mark == integer[I_STAMP] and s.link[link].play_count > 0:
-                    _soil(s, link)
+                _set_capacity(p, s, link, p.change_capacity[integer[I_CHANGE]], shift)
+                if p.low > 0:
+                    _note(s, link)
                 integer[I_CHANGE] += 1
             integer[I_PENDING] = 1
         while integer[I_STACK] > 0:
@@ -1177,8 +1274,140 @@ def advance(p, s, network_links, shift, max_events):
             status = _sweep(p, s, shift)
             if status != DONE:
                 return status
+            if p.low > 0:
+                for i in range(integer[I_PLAY]):
+                    _note_slot(p, s, s.play[i], shift)
             _apply(p, s, now, shift)
+        if integer[I_NOTED] > 0:
+            _pass_down(p, s, shift)
+            # Settle the low class; nothing else is pending.
+            if integer[I_TOUCHED] > 0:
+                continue
         integer[I_PENDING] = 0
+
+
+# ---------------------------------------------------------------- what a controller sees and does
+
+
+@kernel
+def transfers(s, now, task, slot_of, rate, left):
+    """Fill in the transfers under way: task, slot, bytes/s of each and bytes left. O(transfers)."""
+    todo = np.empty(s.integer[I_FLOWS] + 1, np.int32)
+    n = 0
+    for i in range(s.integer[I_ACTIVE]):
+        slot = s.heap[i]
+        served = s.slot[slot].served + s.slot[slot].share * (now - s.slot[slot].touched_s)
+        todo[0] = s.slot[slot].first
+        waiting = 1
+        while waiting > 0:
+            waiting -= 1
+            node = todo[waiting]
+            task[n] = s.node[node].task
+            slot_of[n] = slot
+            rate[n] = s.slot[slot].share
+            left[n] = max(s.node[node].target - served, 0.0)
+            n += 1
+            if s.node[node].next >= 0:
+                todo[waiting] = s.node[node].next
+                waiting += 1
+            if s.node[node].child >= 0:
+                todo[waiting] = s.node[node].child
+                waiting += 1
+
+
+@bare_kernel
+def _withdraw(p, s, slot, row, leaving, left, now, shift):
+    """Take the transfers marked in ``leaving`` out of their slot and write down what they have left."""
+    _serve(s, slot, now)
+    weight = s.slot[slot].flow_weight / s.slot[slot].flows
+    kept = np.int32(-1)
+    todo = s.slot[slot].first
+    while todo >= 0:
+        node = todo
+        todo = s.node[node].next
+        child = s.node[node].child
+        while child >= 0:
+            later = s.node[child].next
+            s.node[child].next = todo
+            todo = child
+            child = later
+        s.node[node].child = -1
+        s.node[node].next = -1
+        task = s.node[node].task
+        if leaving[task] == 0:
+            kept = _merge(s, kept, node)
+            continue
+        left[task] = max(s.node[node].target - s.slot[slot].served, 0.0)
+        s.free_node[s.integer[I_FREE_NODES]] = node
+        s.integer[I_FREE_NODES] += 1
+        s.integer[I_FLOWS] -= 1
+        s.slot[slot].flows -= 1
+    s.slot[slot].first = kept
+    if s.slot[slot].flows > 0:
+        s.changed[slot] = 1
+        s.slot[slot].flow_weight = weight * s.slot[slot].flows
+        s.finish_s[slot] = np.inf
+        _into_play(p, s, slot, shift)
+        return
+    at = s.heap_at[slot]
+    s.integer[I_ACTIVE] -= 1
+    last = s.heap[s.integer[I_ACTIVE]]
+    if last != slot:
+        s.heap[at] = last
+        s.heap_at[last] = at
+        _up(s, at)
+        _down(s, s.heap_at[last])
+    if p.share_slots == 1:
+        s.slot_of_route[row] = -1
+    if p.low > 0:
+        _note_slot(p, s, slot, shift)
+    _leave(p, s, slot, now, shift)
+
+
+@bare_kernel
+def act(p, s, slots, rows, leaving, left, links, capacities, entering, network_links, shift):
+    """Do what a controller ordered, as the first part of a batch at the present time; ``advance`` then settles the rates.
+
+    Parameters
+    ----------
+    p : Problem
+        With the new routes.
+    s : State
+    slots, rows : int32 array
+        Slots that transfers leave, each once, and the routes of those slots.
+    leaving : uint8 array, shape (n,)
+    left : float64 array, shape (n,)
+        Written: bytes left of the tasks that leave. May be the memory of ``p.amount``, for those that enter again.
+    links, capacities : int32 and float64 arrays
+    entering : int32 array
+        Tasks that enter on their new routes.
+    network_links, shift : int
+
+    Returns
+    -------
+    int
+        DONE, or MORE_*: enlarge and call again with the same lists.
+    """
+    # In this order: a slot in play cannot leave, and only leaving requires one that is not.
+    now = s.real[F_NOW]
+    n, m = slots.size, links.size
+    while s.integer[I_CURSOR] < n + m + entering.size:
+        i = s.integer[I_CURSOR]
+        if i < n:
+            _withdraw(p, s, slots[i], rows[i], leaving, left, now, shift)
+        elif i < n + m:
+            _set_capacity(p, s, links[i - n], capacities[i - n], shift)
+            if p.low > 0:
+                _note(s, links[i - n])
+        else:
+            task = entering[i - n - m]
+            status = _room(p, s, task, network_links, shift)
+            if status != DONE:
+                return status
+            _enter(p, s, task, now, network_links, shift)
+        s.integer[I_CURSOR] += 1
+    s.integer[I_CURSOR] = 0
+    return DONE
 
 
 @bare_kernel

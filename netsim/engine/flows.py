@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from netsim.core.arrays import Float64
 from netsim.core.errors import InputError, StuckError
-from netsim.engine.inputs import Routes
+from netsim.engine.inputs import Routes, check_priority
 from netsim.engine.simulation import Simulation
 from netsim.traffic.taskgraph import DELAY, TRANSFER, TaskGraph
 
@@ -24,6 +24,7 @@ def run_flows(
     latency_s: npt.ArrayLike | None = None,
     weight: npt.ArrayLike | None = None,
     rate_cap_bytes_per_s: npt.ArrayLike | None = None,
+    priority: npt.ArrayLike | None = None,
 ) -> Float64:
     """Finish time of each flow under exact weighted max-min sharing.
 
@@ -36,6 +37,8 @@ def run_flows(
     latency_s : array_like of float, shape (n_flows,), optional
         Added after the last byte has left.
     weight, rate_cap_bytes_per_s : array_like of float, shape (n_flows,), optional
+    priority : array_like of int, shape (n_flows,), optional
+        0 high, 1 low: the low class shares what the high one leaves.
 
     Returns
     -------
@@ -56,6 +59,12 @@ def run_flows(
     >>> run_flows(capacity_bytes_per_s=[10, 20], ptr=[0, 2, 3, 4], link=[0, 1, 0, 1],
     ...           start_s=[0, 0, 0], size_bytes=[100, 100, 100]).round(6).tolist()
     [20.0, 20.0, 6.666667]
+
+    A low flow waits for a high one, and uses at once what that leaves:
+
+    >>> run_flows(capacity_bytes_per_s=[10], ptr=[0, 1, 2], link=[0, 0], start_s=[0, 2], size_bytes=[100, 50],
+    ...           priority=[1, 0]).tolist()
+    [15.0, 7.0]
     """
     start = np.asarray(start_s, dtype=np.float64)
     size = np.asarray(size_bytes, dtype=np.float64)
@@ -102,6 +111,7 @@ def run_flows(
         weight=per_task(weight, 1.0),
         rate_cap_bytes_per_s=per_task(rate_cap_bytes_per_s, np.inf),
         count_bytes=False,
+        priority=None if priority is None else per_task(check_priority(priority, n, "flow"), 0.0),
     ).run()
     if result.status != "finished":
         stuck = np.flatnonzero(np.isnan(result.end_s[n:]))

@@ -12,7 +12,7 @@ from netsim.core.errors import InputError
 from netsim.core.rng import hash64
 from netsim.traffic.taskgraph import DELAY, TaskGraph
 
-__all__ = ["CapacityChanges", "Routes", "check_changes", "check_routes", "per_task"]
+__all__ = ["CapacityChanges", "Routes", "check_changes", "check_priority", "check_routes", "per_task"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +92,18 @@ def per_task(values: npt.ArrayLike, n: int, name: str) -> Float64:
     if array.shape != (n,):
         raise InputError(name, f"must have one value per task ({n})", got=f"shape {array.shape}")
     return array
+
+
+def check_priority(values: npt.ArrayLike, n: int, what: str = "task") -> npt.NDArray[np.bool_]:
+    """Which tasks are in the low class."""
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise InputError("priority", f"must have one value per {what} ({n})", got=f"shape {array.shape}")
+    bad = np.flatnonzero((array != 0) & (array != 1))
+    if bad.size:
+        raise InputError(f"{what} {bad[0]}", "priority must be 0 (high) or 1 (low)", got=array[bad[0]])
+    low: npt.NDArray[np.bool_] = array == 1
+    return low
 
 
 def check_routes(graph: TaskGraph, routes: Routes, n_links: int) -> None:

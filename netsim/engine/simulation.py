@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from netsim.core.arrays import Float64, Int32, Int64, frozen
-from netsim.core.errors import InputError, NetsimError
+from netsim.core.arrays import Float64, Int32, Int64, csr_gather, frozen
+from netsim.core.errors import InputError, NetsimError, StuckError
 from netsim.engine import _kernels as k
-from netsim.engine.inputs import CapacityChanges, Routes, check_changes, check_routes, per_task
-from netsim.traffic.taskgraph import TaskGraph
+from netsim.engine.control import Control, Steering
+from netsim.engine.inputs import CapacityChanges, Routes, check_changes, check_priority, check_routes, per_task
+from netsim.traffic.taskgraph import AFTER_START, TRANSFER, TaskGraph
 
 __all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation", "critical_path", "load_kernels"]
-
-# Stands for an infinite capacity inside the solver: a transfer of 1e15 bytes takes 1e-15 s, which rounds to nothing on any clock
-# above 10 s, while sums and differences stay finite (inf - inf would not).
-UNLIMITED = 1e30
 
 # Largest tolerance and window of the bulk modes: beyond, results say little.
 MOST_BULK = 0.25
@@ -29,6 +26,10 @@ MOST_BULK = 0.25
 # Batches of events in the first call of the compiled loop, and how long a call may take.
 FIRST_BATCHES = 256
 CALL_S = 0.1
+MOST_BATCHES = 1 << 30
+
+# Lines of a report about transfers that wait.
+MOST_LINES = 50
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class EngineResult:
     Attributes
     ----------
     status : str
-        ``"finished"``, ``"stuck"`` or ``"interrupted"``.
+        ``"finished"``, ``"stuck"``, ``"interrupted"``, or ``"failed"``: all has ended but transfers that failed and what waits for
+        them.
     now_s : float
         Simulated time when the run ended.
     start_s, drain_s, end_s : float64 arrays, shape (n_tasks,)
@@ -64,6 +66,12 @@ class EngineResult:
         Bytes per link and time bin, for links that are on some route.
     counts : dict
         events, solves, flows, flows in play and changed: how much work the solver did.
+    failed : int32 array, shape (f,)
+        Transfers that failed. They have a start, but neither drain nor end, and release nothing that waits for these: data that
+        never arrived must not let a program go on as if it had. Independent transfers go on. Rather than a flag on an
+        ordinary end, which a reader of the moments can miss, NaN cannot be mistaken for a duration.
+    failed_s, unsent_bytes : float64 arrays, shape (f,)
+        When, and how much each had left to send; what it had sent is in ``link_bytes``.
     worst_link_byte_error : float
         How far the count of a link (rate times time) was from the bytes routed over it, relative, on the worst link.
     wall_s : float
@@ -81,6 +89,9 @@ class EngineResult:
     bin_link: Int32
     bin_bytes: Float64
     counts: dict[str, int] = field(default_factory=dict)
+    failed: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
+    failed_s: Float64 = field(default_factory=lambda: np.empty(0))
+    unsent_bytes: Float64 = field(default_factory=lambda: np.empty(0))
     worst_link_byte_error: float = 0.0
     wall_s: float = 0.0
 
@@ -116,6 +127,10 @@ class Simulation:
         Speed of transfers that stay on their host; inf takes no time.
     weight, rate_cap_bytes_per_s : array_like of float, shape (n_tasks,), optional
         Share of a transfer relative to others, and its own rate limit.
+    priority : array_like of int, shape (n_tasks,), optional
+        0 high (the default of every transfer), 1 low. Strict and work-conserving: the high class shares the links as if the low
+        one did not exist, and the low class shares what is left, both max-min. Inside, low transfers cross links of their own,
+        numbered ``n_links + link``, whose capacity is what the high class leaves; less than 1e-9 of a link counts as nothing.
     changes : CapacityChanges, optional
     bins : int
         Number of time bins for bytes per link (an even number; 0: totals only). The width starts small and doubles as the run grows.
@@ -153,6 +168,15 @@ class Simulation:
     >>> result = Simulation(graph=build.graph(), routes=routes, capacity_bytes_per_s=[10.0]).run()
     >>> result.end_s.tolist()
     [4.5, 6.5, 5.5]
+
+    Attributes
+    ----------
+    graph : TaskGraph
+    routes : Routes
+        As given.
+    n_links : int
+    is_low : bool array, shape (n_tasks,)
+        Tasks in the low class.
     """
 
     def __init__(
@@ -165,6 +189,7 @@ class Simulation:
         local_bytes_per_s: float = np.inf,
         weight: npt.ArrayLike | None = None,
         rate_cap_bytes_per_s: npt.ArrayLike | None = None,
+        priority: npt.ArrayLike | None = None,
         changes: CapacityChanges | None = None,
         bins: int = 0,
         level_tolerance: float = 0.0,
@@ -206,9 +231,18 @@ class Simulation:
             time_s=np.empty(0), link=np.empty(0, np.int32), capacity_bytes_per_s=np.empty(0)
         )
         check_changes(changes, n_links)
-        self._graph = graph
-        self._routes = routes
-        self._n_links = n_links
+        low = np.zeros(n, dtype=bool) if priority is None else check_priority(priority, n)
+        # The low class costs nothing where nobody is in it.
+        self._low = n_links if (low & (np.asarray(routes.of_task) >= 0)).any() else 0
+        self._private = n_links + self._low
+        given = routes
+        if self._low:
+            routes = _on_low_links(routes, low, n_links)
+        self.graph = graph
+        self.routes = given
+        self.n_links = n_links
+        self.is_low = low
+        self._n_routes = routes.ptr.size - 1
         longest = int(np.diff(routes.ptr).max(initial=1)) + (1 if caps.size else 0)
         self._shift = max(1, int(np.ceil(np.log2(longest))))
         self._problem = k.Problem(
@@ -222,11 +256,12 @@ class Simulation:
             route_link=frozen(routes.link, np.int32),
             route_use=frozen(np.ones(1) if routes.use is None else routes.use, np.float64),
             route_latency_s=frozen(routes.latency_s, np.float64),
+            latencies=graph.latencies,
             weight=frozen(weights, np.float64),
             rate_cap=frozen(caps, np.float64),
             change_s=frozen(changes.time_s, np.float64),
             change_link=frozen(changes.link, np.int32),
-            change_capacity=frozen(np.minimum(changes.capacity_bytes_per_s, UNLIMITED), np.float64),
+            change_capacity=frozen(np.minimum(changes.capacity_bytes_per_s, k.UNLIMITED), np.float64),
             head=int(latency_mode == "head"),
             full=int(full_solve),
             local_rate=float(local_bytes_per_s),
@@ -235,23 +270,30 @@ class Simulation:
             unit=int(routes.use is None),
             counting=int(count_bytes or bins > 0),
             share_slots=int(weights.size == 1 and caps.size == 0),
+            low=self._low,
         )
         self._caps = bool(caps.size)
         self._certify = certify
         self._certified = 0
-        self._bin_link = np.unique(routes.link).astype(np.int32) if bins else np.empty(0, np.int32)
-        self._state = self._allocate(np.minimum(capacity, UNLIMITED), bins)
+        self._bin_link = np.empty(0, np.int32)
+        if bins:
+            self._bin_link = np.unique(routes.link % n_links if self._low else routes.link).astype(np.int32)
+        self._state = self._allocate(np.minimum(capacity, k.UNLIMITED), bins)
         self._wall_s = 0.0
 
     def _allocate(self, capacity: Float64, bins: int) -> k.State:
-        n, links = self._graph.n_tasks, self._n_links
+        n, links = self.graph.n_tasks, self.n_links
         slots = 64
-        rows = links + (slots if self._caps else 0)
+        rows = self._private + (slots if self._caps else 0)
         bin_row = np.full(links, -1, np.int32)
         bin_row[self._bin_link] = np.arange(self._bin_link.size, dtype=np.int32)
+        if self._low:
+            # The bytes of both classes go into one row.
+            bin_row = np.tile(bin_row, 2)
 
         link = _records(k.LINK, rows)
         link["capacity"][:links] = capacity
+        link["capacity"][links : links + self._low] = capacity[: self._low]
         integer = np.zeros(k.I_SIZE, np.int64)
         integer[k.I_FREE] = slots
         integer[k.I_FREE_NODES] = slots
@@ -269,7 +311,7 @@ class Simulation:
             timer=np.empty(1024, np.int64),
             node=_records(k.NODE, slots),
             free_node=np.arange(slots - 1, -1, -1, dtype=np.int32),
-            slot_of_route=np.full(max(len(self._routes.latency_s), 1), -1, np.int32),
+            slot_of_route=np.full(max(self._n_routes, 1), -1, np.int32),
             slot=_records(k.SLOT, slots),
             status=np.zeros(slots, np.uint8),
             changed=np.zeros(slots, np.uint8),
@@ -301,6 +343,9 @@ class Simulation:
             any=np.zeros(k.BUCKETS // 1024 + 2, np.int64),
             bin_row=bin_row,
             bin_bytes=np.zeros((self._bin_link.size, bins)),
+            noted=np.zeros(self._low, np.int32),
+            is_noted=np.zeros(self._low, np.uint8),
+            failed_s=np.empty(0),
             integer=integer,
             real=real,
         )
@@ -328,7 +373,7 @@ class Simulation:
             )
             s.integer[k.I_FREE] = size - old
             if self._caps:
-                rows = self._n_links + size
+                rows = self._private + size
                 self._state = self._state._replace(
                     link=_records(k.LINK, rows, s.link),
                     **_all_longer(s, rows, "level", "member_base", "member_room", "binned_s", "link_bytes"),
@@ -346,15 +391,19 @@ class Simulation:
 
     def step(self, batches: int = 1) -> str:
         """Handle some batches of simultaneous events; returns ``"running"``, ``"finished"`` or ``"stuck"``."""
+        return self._advance(batches, np.inf)
+
+    def _advance(self, batches: int, until_s: float) -> str:
+        """Like `step`, not beyond a time: ``"epoch"`` when it has come."""
         if self._certify and batches > 1:
             for _ in range(batches):
-                status = self.step(1)
+                status = self._advance(1, until_s)
                 if status != "running":
                     break
             return status
         while True:
-            code = k.advance(self._problem, self._state, self._n_links, self._shift, batches)
-            if self._certify and code in (k.DONE, k.STUCK, k.BUDGET):
+            code = k.advance(self._problem, self._state, self._private, self._shift, batches, until_s)
+            if self._certify and code in (k.DONE, k.STUCK, k.BUDGET, k.EPOCH):
                 self._prove()
             if code == k.DONE:
                 return "finished"
@@ -362,11 +411,62 @@ class Simulation:
                 return "stuck"
             if code == k.BUDGET:
                 return "running"
+            if code == k.EPOCH:
+                return "epoch"
             self._enlarge(code)
+
+    def add_routes(self, *, ptr: Int64, link: Int32, latency_s: Float64, use: Float64 | None) -> None:
+        """Append rows to the table of routes (validated by the caller)."""
+        p, s = self._problem, self._state
+        old_use = p.route_use
+        if old_use.size == 1 and (use is not None or old_use[0] != 1.0):
+            # One value stood for all hops.
+            old_use = np.full(p.route_link.size, old_use[0])
+        if old_use.size > 1 or use is not None:
+            old_use = np.concatenate([old_use, np.ones(link.size) if use is None else use])
+        self._problem = p._replace(
+            route_ptr=frozen(np.concatenate([p.route_ptr, p.route_ptr[-1] + ptr[1:]]), np.int64),
+            route_link=frozen(np.concatenate([p.route_link, link]), np.int32),
+            route_latency_s=frozen(np.concatenate([p.route_latency_s, latency_s]), np.float64),
+            route_use=frozen(old_use, np.float64),
+            unit=int(bool((old_use == 1.0).all())),
+        )
+        open_slot = np.full(p.route_ptr.size - 1 + latency_s.size, -1, np.int32)
+        open_slot[: min(s.slot_of_route.size, p.route_ptr.size - 1)] = s.slot_of_route[: p.route_ptr.size - 1]
+        self._state = s._replace(slot_of_route=open_slot)
+        longest = int(np.diff(ptr).max(initial=1)) + (1 if self._caps else 0)
+        shift = int(np.ceil(np.log2(longest)))
+        if shift > self._shift:
+            self._widen(shift)
+
+    def _widen(self, shift: int) -> None:
+        """Give each slot room for more hops: hop h of a slot moves from ``slot << old`` to ``slot << shift``."""
+        s, old = self._state, self._shift
+        slots = s.slot.size
+        hop, hop_use = _records(k.HOP, slots << shift), np.ones(slots << shift)
+        hop.reshape(slots, 1 << shift)[:, : 1 << old] = s.hop.reshape(slots, 1 << old)
+        hop_use.reshape(slots, 1 << shift)[:, : 1 << old] = s.hop_use.reshape(slots, 1 << old)
+        used = int(s.integer[k.I_POOL])
+        number = s.pool[:used].astype(np.int64)
+        s.pool[:used] = ((number >> old) << shift) | (number & ((1 << old) - 1))
+        self._state = s._replace(hop=hop, hop_use=hop_use)
+        self._shift = shift
 
     def _prove(self) -> None:
         rows = self._state.link.size
-        task = k.certify(self._state, self._shift, np.empty(rows), np.empty(rows), 1e-9, 1.01 * self._problem.tolerance)
+        use = np.zeros(rows)
+        task = k.certify(self._state, self._shift, use, np.empty(rows), 1e-9, 1.01 * self._problem.tolerance)
+        if self._low and task < 0:
+            # The certificate holds per class; what the low class shares must be what the high one leaves.
+            n = self.n_links
+            capacity = self._state.link["capacity"]
+            wrong = np.abs(capacity[:n] - use[:n] - capacity[n : 2 * n]) > 1e-8 * capacity[:n]
+            if wrong.any():
+                raise NetsimError(
+                    f"link {np.flatnonzero(wrong)[0]} at {self.now_s} s",
+                    "the low class must share what the high one leaves",
+                    remedy="report it",
+                )
         if task >= 0:
             raise NetsimError(
                 f"transfer {task} at {self.now_s} s",
@@ -381,6 +481,7 @@ class Simulation:
         *,
         progress: Callable[[Progress], None] | None = None,
         batches_per_call: int | None = None,
+        controller: Control | Sequence[Control] | None = None,
     ) -> EngineResult:
         """Run to the end, or until Ctrl-C, which gives a result marked ``"interrupted"``.
 
@@ -391,6 +492,8 @@ class Simulation:
         batches_per_call : int, optional
             Batches of events per call of the compiled loop; by default as many as take about a tenth of a second, so that Ctrl-C
             is answered soon. The results do not depend on it.
+        controller : Control or sequence of Control, optional
+            Python that watches and acts at given times. Controllers due at the same time are asked in this order.
 
         Returns
         -------
@@ -402,11 +505,14 @@ class Simulation:
         try:
             load_kernels()
             begin = time.perf_counter()
+            controls = [controller] if isinstance(controller, Control) else list(controller or ())
+            step = Steering(self, controls).step if controls else self.step
             while status == "running":
                 called = time.perf_counter()
-                status = self.step(batches)
+                status = step(batches)
                 if batches_per_call is None:
-                    batches = batches * 2 if time.perf_counter() - called < CALL_S else max(1, batches // 2)
+                    longer = time.perf_counter() - called < CALL_S
+                    batches = min(batches * 2, MOST_BATCHES) if longer else max(1, batches // 2)
                 if progress is not None:
                     progress(self._progress(time.perf_counter() - begin))
         except KeyboardInterrupt:
@@ -419,7 +525,7 @@ class Simulation:
         return Progress(
             simulated_s=float(s.real[k.F_NOW]),
             tasks_done=int(s.integer[k.I_DONE]),
-            tasks=self._graph.n_tasks,
+            tasks=self.graph.n_tasks,
             events=int(s.integer[k.I_EVENTS]),
             active_flows=int(s.integer[k.I_FLOWS]),
             wall_s=wall_s,
@@ -428,7 +534,10 @@ class Simulation:
     def result(self, status: str) -> EngineResult:
         """What is known now; bytes per link are counted up to the present moment."""
         s = self._state
-        k.settle_counts(s, float(s.real[k.F_NOW]))
+        link_bytes = self.count_bytes()
+        failed = np.flatnonzero(~np.isnan(s.failed_s)).astype(np.int32)
+        if status == "stuck" and failed.size and self._only_failures(failed):
+            status = "failed"
         return EngineResult(
             status=status,
             now_s=float(s.real[k.F_NOW]),
@@ -436,7 +545,7 @@ class Simulation:
             drain_s=s.drain_s,
             end_s=s.end_s,
             critical=s.critical,
-            link_bytes=s.link_bytes[: self._n_links],
+            link_bytes=link_bytes,
             bin_s=float(s.real[k.F_BIN]),
             bin_link=self._bin_link,
             bin_bytes=s.bin_bytes,
@@ -448,8 +557,69 @@ class Simulation:
                 "flows_changed": int(s.integer[k.I_CHANGED]),
                 **({"allocations_certified": self._certified} if self._certify else {}),
             },
+            failed=failed,
+            failed_s=s.failed_s[failed],
+            unsent_bytes=self._problem.amount[failed],
             wall_s=self._wall_s,
         )
+
+    def count_bytes(self) -> Float64:
+        """Bytes that have crossed each link until now, of both classes; shape (n_links,)."""
+        s = self._state
+        k.settle_counts(s, float(s.real[k.F_NOW]))
+        total: Float64 = s.link_bytes[: self.n_links]
+        if self._low:
+            total = total + s.link_bytes[self.n_links : self._private]
+        return total
+
+    def _only_failures(self, failed: Int32) -> bool:
+        """Is everything that has not ended a failure, or waiting for one?"""
+        graph, end = self.graph, self._state.end_s
+        reached = np.zeros(graph.n_tasks, dtype=bool)
+        reached[failed] = True
+        front: npt.NDArray[np.integer] = failed
+        while front.size:
+            ptr, edge = csr_gather(graph.succ_ptr, front)
+            # Those that failed did start.
+            waits = np.repeat(np.isnan(self._state.start_s[front]), np.diff(ptr)) | (
+                graph.succ_after[edge] != AFTER_START
+            )
+            later = np.unique(graph.succ[edge[waits]])
+            front = later[~reached[later]]
+            reached[front] = True
+        return not (np.isnan(end) & ~reached).any()
+
+    def stuck_error(self) -> StuckError:
+        """The error to raise for a run that is stuck or had failures; its report names the transfers and the dark links."""
+        s, graph, p = self._state, self.graph, self._problem
+        dark = s.link["capacity"][: self.n_links] == 0
+        left = np.flatnonzero(np.isnan(s.end_s))
+        started = left[~np.isnan(s.start_s[left])]
+        report = []
+        for task in started[:MOST_LINES].tolist():
+            what = "transfer" if graph.kind[task] == TRANSFER else "delay"
+            line = f"task {task}, {what}, rank {graph.rank[task]} to {graph.peer[task]}: "
+            if s.failed_s.size and not np.isnan(s.failed_s[task]):
+                line += f"failed at {s.failed_s[task]:.9g} s with {p.amount[task]:.9g} B unsent"
+            else:
+                row = int(p.route[task])
+                link = p.route_link[p.route_ptr[row] : p.route_ptr[row + 1]] if row >= 0 else p.route_link[:0]
+                link = link % max(self.n_links, 1)
+                links = ", ".join(str(x) for x in link[dark[link]].tolist())
+                line += f"waits for dark link {links}" if links else "under way"
+            report.append(line)
+        if started.size > MOST_LINES:
+            report.append(f"and {started.size - MOST_LINES} more")
+        if left.size > started.size:
+            report.append(f"{left.size - started.size} tasks wait for others that have not ended")
+        error = StuckError(
+            "simulation",
+            f"cannot finish: at {self.now_s:.9g} s nothing more can happen",
+            got=f"{left.size} of {graph.n_tasks} tasks not done",
+            remedy="the report names what each transfer waits for",
+        )
+        error.report = report
+        return error
 
     @property
     def now_s(self) -> float:
@@ -487,7 +657,10 @@ class Simulation:
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
-    """Rates of the active transfers at one moment. Rate caps appear as private links after the network's links.
+    """Rates of the active transfers at one moment.
+
+    With two classes, link ``n_links + l`` is what the high class leaves of link l to the low one. Rate caps appear as private links
+    after those.
 
     Attributes
     ----------
@@ -504,6 +677,22 @@ class Allocation:
     link: Int32
     use: Float64
     capacity_bytes_per_s: Float64
+
+
+def _on_low_links(routes: Routes, low: npt.NDArray[np.bool_], n_links: int) -> Routes:
+    """Routes of their own for the transfers of the low class, over the links that stand for what is left."""
+    of_task = np.array(routes.of_task, dtype=np.int64)
+    mine = np.flatnonzero(low & (of_task >= 0))
+    rows, row = np.unique(of_task[mine], return_inverse=True)
+    ptr, at = csr_gather(routes.ptr, rows)
+    of_task[mine] = routes.ptr.size - 1 + row
+    return Routes(
+        of_task=of_task.astype(np.int32),
+        ptr=np.concatenate([routes.ptr, routes.ptr[-1] + ptr[1:]]),
+        link=np.concatenate([routes.link, np.asarray(routes.link)[at] + n_links]),
+        latency_s=np.concatenate([routes.latency_s, np.asarray(routes.latency_s)[rows]]),
+        use=None if routes.use is None else np.concatenate([routes.use, np.asarray(routes.use)[at]]),
+    )
 
 
 @functools.cache

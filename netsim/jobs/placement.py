@@ -13,7 +13,9 @@ from netsim.core.arrays import Int32, frozen
 from netsim.core.errors import InputError
 from netsim.core.registry import Registry
 from netsim.core.rng import stream
+from netsim.core.text import count, plural
 from netsim.topologies import Topology
+from netsim.topologies.graphs import MARK_HOSTS
 
 __all__ = ["Placement", "place", "placements"]
 
@@ -86,6 +88,8 @@ def place(
     check_ranks_per_host(ranks_per_host)
     if isinstance(method, Placement):
         chosen = method
+    elif method == "file:":
+        raise InputError("placement", "file: must be followed by a path", got=repr(method))
     elif method.startswith("file:"):
         chosen = Placement(_from_file(Path(method[5:]), n_ranks), method)
     else:
@@ -94,22 +98,22 @@ def place(
         if topology.n_hosts == 0 and needed:
             raise InputError(
                 "placement",
-                f"{n_ranks} ranks need hosts",
-                got=f"a network of {topology.n_switches} switches without any",
-                remedy="mark hosts (see netsim topologies file), or take hosts=leaves, hosts=all or hosts_per_switch=N",
+                f"{count(n_ranks, 'rank')} {plural(n_ranks, 'needs', 'need')} hosts",
+                got=f"a network of {count(topology.n_switches, 'switch')} without any",
+                remedy=MARK_HOSTS,
             )
         if needed > topology.n_hosts:
             raise InputError(
                 "placement",
-                f"{n_ranks} ranks at {ranks_per_host} per host need {needed} hosts",
-                got=f"{topology.n_hosts} hosts",
+                f"{count(n_ranks, 'rank')} at {ranks_per_host} per host {plural(n_ranks, 'needs', 'need')} {count(needed, 'host')}",
+                got=count(topology.n_hosts, "host"),
                 remedy="use a larger topology or more ranks per host",
             )
         # Rules order the hosts; ranks then fill them in that order.
         order = rule(topology, needed=needed, seed=seed)
         chosen = Placement(order[np.arange(n_ranks) // ranks_per_host], method)
     if chosen.n_ranks != n_ranks:
-        raise InputError("placement", f"must place {n_ranks} ranks", got=chosen.n_ranks)
+        raise InputError("placement", f"must place {count(n_ranks, 'rank')}", got=chosen.n_ranks)
     outside = np.flatnonzero((chosen.host < 0) | (chosen.host >= topology.n_hosts))
     if outside.size:
         raise InputError(
@@ -187,5 +191,9 @@ def _from_file(path: Path, n_ranks: int) -> Int32:
         host[rank] = at
     missing = np.flatnonzero(host < 0)
     if missing.size:
-        raise InputError(subject, f"must place all {n_ranks} ranks", got=f"no host for rank {missing[0]}")
+        raise InputError(
+            subject,
+            f"must place {plural(n_ranks, 'the', 'all')} {count(n_ranks, 'rank')}",
+            got=f"no host for rank {missing[0]}",
+        )
     return host

@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.core.arrays import Float64, Int32
 from netsim.core.errors import NetsimError
+from netsim.core.text import count
 from netsim.core.units import format_bytes, format_rate, format_time
 from netsim.engine import EngineResult, Routes
 from netsim.results.bounds import critical_path_times, lower_bounds
@@ -186,7 +187,15 @@ def screen(
 
     if status != "finished":
         lines.append(f"  {status.upper()} at simulated {format_time(makespan)}: everything below is partial")
-    row("makespan", f"{format_time(makespan, 5)}   ({s['ranks']} ranks, {s['transfers']:,} transfers)")
+    row("makespan", f"{format_time(makespan, 5)}   ({count(s['ranks'], 'rank')}, {count(s['transfers'], 'transfer')})")
+    recorded = provenance.get("trace", {})
+    if recorded.get("recorded_s") is not None:
+        crowded = ", with more ranks than cores" if recorded["time_quality"] == "oversubscribed" else ""
+        row(
+            "recorded",
+            f"{format_time(recorded['recorded_s'], 5)} from MPI_Init to MPI_Finalize{crowded}: with the network, MPI and noise of "
+            "the machine that ran it, not those of the model",
+        )
     if s["transfers"] == 0:
         row("network", "no communication")
     row(
@@ -226,9 +235,9 @@ def screen(
         parts = [
             f"{x['layer']} {100 * x['mean_utilisation']:.2f}/{100 * x['max_utilisation']:.2f} %" for x in s["layers"]
         ]
-        row("layers mean/max", ", ".join(parts))
+        row("layers", "mean/max use: " + ", ".join(parts))
     if "allocations_certified" in s["engine"]:
-        row("certified", f"{s['engine']['allocations_certified']:,} rate allocations, all proven max-min fair")
+        row("certified", f"{count(s['engine']['allocations_certified'], 'rate allocation')}, all proven max-min fair")
     if wall:
         row(
             "simulated in",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from netsim.testing.maxmin import exact_rates
@@ -16,12 +16,24 @@ Number = Fraction | int
 
 @dataclass(frozen=True)
 class ExactResult:
-    """Moments of each task; None where they never came."""
+    """Moments of each task; None where they never came.
+
+    Attributes
+    ----------
+    start_s, drain_s, end_s : list of Fraction or None
+    batches : int
+    failed_s : list of Fraction or None
+        When the task failed.
+    unsent : dict of int to Fraction
+        Bytes that each failed task had left.
+    """
 
     start_s: list[Fraction | None]
     drain_s: list[Fraction | None]
     end_s: list[Fraction | None]
     batches: int
+    failed_s: list[Fraction | None] = field(default_factory=list)
+    unsent: dict[int, Fraction] = field(default_factory=dict)
 
 
 def exact_simulation(
@@ -33,6 +45,8 @@ def exact_simulation(
     weight: Sequence[Number] | None = None,
     cap: Sequence[Number | None] | None = None,
     changes: Sequence[tuple[Number, int, Number]] = (),
+    priority: Sequence[int] | None = None,
+    orders: Sequence[tuple[Number, int, Sequence[int] | None]] = (),
     head: bool = False,
     on_rates: Callable[[Fraction, list[int], list[Fraction]], None] | None = None,
 ) -> ExactResult:
@@ -47,6 +61,11 @@ def exact_simulation(
     capacity : sequence of numbers
     latency, weight, cap : one per task, optional
     changes : (time, link, new capacity), sorted by time
+    priority : one per task, optional
+        0 high, 1 low: the low class shares what the high one leaves.
+    orders : (time, task, new path), sorted by time
+        Transfers that get another path, or (None) fail: now if under way, at their start if they have not started. Orders to
+        transfers that have drained or failed change nothing. They come after all else of their moment.
     head : bool
         Pay latency before the transfer.
     on_rates : callable, optional
@@ -61,6 +80,11 @@ def exact_simulation(
     [Fraction(20, 3), Fraction(10, 1)]
     """
     n = graph.n_tasks
+    paths = [list(path) for path in paths]
+    doomed: set[int] = set()
+    failed: list[Fraction | None] = [None] * n
+    unsent: dict[int, Fraction] = {}
+    planned = [(Fraction(t), task, path) for t, task, path in orders]
     zero = Fraction(0)
     lat = [zero] * n if latency is None else [Fraction(x) for x in latency]
     room = [Fraction(x) for x in capacity]
@@ -95,7 +119,14 @@ def exact_simulation(
             end[task] = now
             moment(task, AFTER_END)
 
+    def fail(task: int, left: Fraction) -> None:
+        failed[task] = now
+        unsent[task] = left
+
     def enter(task: int) -> None:
+        if task in doomed:
+            fail(task, Fraction(float(graph.amount[task])))
+            return
         size = Fraction(float(graph.amount[task]))
         if size == 0 or not paths[task]:
             finish_drain(task)
@@ -112,26 +143,46 @@ def exact_simulation(
                     timers.append((now + Fraction(float(graph.amount[task])), task, "drain"))
                 else:
                     finish_drain(task)
-            elif head and paths[task] and lat[task] > 0:
+            elif head and paths[task] and lat[task] > 0 and task not in doomed:
                 timers.append((now + lat[task], task, "enter"))
             else:
                 enter(task)
+        while planned and planned[0][0] <= now:
+            _, task, path = planned.pop(0)
+            if drain[task] is not None or failed[task] is not None:
+                continue
+            doomed.discard(task)
+            if path is not None:
+                paths[task] = list(path)
+            elif task in active:
+                fail(task, active.pop(task))
+            else:
+                doomed.add(task)
         tasks = sorted(active)
-        found = exact_rates(
-            capacity=room,
-            paths=[paths[i] for i in tasks],
-            weight=None if weight is None else [weight[i] for i in tasks],
-            cap=None if cap is None else [cap[i] for i in tasks],
-        )
-        rates = dict(zip(tasks, found, strict=True))
+        rates = {}
+        left = list(room)
+        for level in (0, 1):
+            group = [i for i in tasks if (priority[i] if priority is not None else 0) == level]
+            found = exact_rates(
+                capacity=left,
+                paths=[paths[i] for i in group],
+                weight=None if weight is None else [weight[i] for i in group],
+                cap=None if cap is None else [cap[i] for i in group],
+            )
+            rates.update(zip(group, found, strict=True))
+            for i in group:
+                for link in paths[i]:
+                    left[link] -= rates[i]
         if on_rates is not None:
-            on_rates(now, tasks, found)
+            on_rates(now, tasks, [rates[i] for i in tasks])
         finish = {i: now + active[i] / rates[i] for i in tasks if rates[i] > 0}
         times = [*finish.values(), *(t for t, _, _ in timers)]
         if todo and (times or active):
             times.append(todo[0][0])
+        if planned:
+            times.append(planned[0][0])
         if not times:
-            return ExactResult(start, drain, end, batches)
+            return ExactResult(start, drain, end, batches, failed, unsent)
         then = max(now, min(times))
         for i in tasks:
             active[i] -= rates[i] * (then - now)

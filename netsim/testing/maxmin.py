@@ -23,10 +23,16 @@ class Verdict:
     ok : bool
     reason : str
         Empty, or the first violation: a link above its capacity, or a flow without a bottleneck.
+    error : float
+        The smallest relative tolerance at which the allocation would be accepted.
+    overload : float
+        The largest relative excess of a link over its capacity; 0 if none.
     """
 
     ok: bool
     reason: str = ""
+    error: float = 0.0
+    overload: float = 0.0
 
     def __bool__(self) -> bool:
         return self.ok
@@ -62,8 +68,9 @@ def certificate(
     >>> parking_lot = dict(capacity=[10, 20], ptr=[0, 2, 3, 4], link=[0, 1, 0, 1])
     >>> certificate(rate=[5, 5, 15], **parking_lot).ok
     True
-    >>> certificate(rate=[4, 6, 16], **parking_lot).reason
-    'flow 0: no bottleneck link'
+    >>> wrong = certificate(rate=[4, 6, 16], **parking_lot)
+    >>> wrong.reason, round(wrong.error, 3)
+    ('flow 0: no bottleneck link', 0.333)
     """
     r = np.asarray(rate, dtype=np.float64)
     c = np.asarray(capacity, dtype=np.float64)
@@ -73,22 +80,25 @@ def certificate(
     a = np.ones(lk.size) if use is None else np.asarray(use, dtype=np.float64)
     flow = np.repeat(np.arange(r.size), np.diff(p))
     if not (np.isfinite(r) & (r >= 0)).all():
-        return Verdict(False, f"flow {np.flatnonzero(~(r >= 0) | ~np.isfinite(r))[0]}: rate not finite or below 0")
+        bad = np.flatnonzero(~(r >= 0) | ~np.isfinite(r))[0]
+        return Verdict(False, f"flow {bad}: rate not finite or below 0", np.inf, np.inf)
     used = np.bincount(lk, weights=a * r[flow], minlength=c.size)
-    over = np.flatnonzero(used > c * (1 + rtol))
-    if over.size:
-        return Verdict(False, f"link {over[0]}: above capacity")
     level = r / w
     top = np.zeros(c.size)
     np.maximum.at(top, lk, level[flow])
-    saturated = used >= c * (1 - rtol)
-    holds = saturated[lk] & (level[flow] >= top[lk] * (1 - rtol))
-    held = np.zeros(r.size, dtype=bool)
-    held[flow[holds]] = True
-    loose = np.flatnonzero(~held)
-    if loose.size:
-        return Verdict(False, f"flow {loose[0]}: no bottleneck link")
-    return Verdict(True)
+    # A dark link is saturated by rate 0 and overloaded by any other.
+    full = np.where(c > 0, used / np.where(c > 0, c, 1.0), np.where(used > 0, np.inf, 1.0))
+    lag = 1.0 - np.divide(level[flow], top[lk], out=np.ones(lk.size), where=top[lk] > 0)
+    # How far each hop is from being a bottleneck of its flow, and the nearest hop of each flow.
+    gap = np.full(r.size, np.inf)
+    np.minimum.at(gap, flow, np.maximum(1.0 - full[lk], lag))
+    overload = max(0.0, float(full.max(initial=1.0)) - 1.0)
+    error = max(overload, float(gap.max(initial=0.0)))
+    if overload > rtol:
+        return Verdict(False, f"link {int(full.argmax())}: above capacity", error, overload)
+    if error > rtol:
+        return Verdict(False, f"flow {np.flatnonzero(gap > rtol)[0]}: no bottleneck link", error, overload)
+    return Verdict(True, "", error, overload)
 
 
 def exact_rates(

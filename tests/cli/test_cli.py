@@ -94,7 +94,10 @@ BAD = {
     ),
     "parameter without value": (["-p", "p"], "netsim: error: option -p: must be NAME=VALUE, got 'p'"),
     "parameter twice": (["-p", "p=1", "-p", "p=2"], "netsim: error: option -p: p was given twice, got '1' and '2'"),
-    "no such option": (["--topology", "star"], "netsim: error: No such option '--topology'."),
+    "no such option": (
+        ["--topology", "star"],
+        "netsim: error: option --topology: unknown name; did you mean '--topo'?",
+    ),
     "two rule sets": (
         ["--collectives", "mpich", "--collectives", "nccl"],
         "netsim: error: option --collectives: takes one set of rules, got mpich, nccl",
@@ -282,3 +285,47 @@ def test_a_killed_run_leaves_marked_tables(tmp_path):
     assert result.status == "interrupted"
     ended = result.to_pandas("flows")["end_ns"].notna().sum()
     assert 0 <= ended < flows
+
+
+def test_letters_of_a_formula_are_explained_with_their_values(run):
+    # 12 members: 8 is the largest power of two, 4 fold; an all-to-all of 1200 bytes sends blocks of 100.
+    out = run("explain", "allreduce", "--algo", "rabenseifner", "-n", 12, "-s", "1200B")[1]
+    [line] = [line for line in out.splitlines() if line.startswith("  with ")]
+    for text in (
+        "n = 12 members",
+        "p = 8, the largest",
+        "r = n - p = 4",
+        "S = 1200 B, the vector",
+        "a = lat",
+        "B = bytes per",
+    ):
+        assert text in line
+    out = run("explain", "alltoall", "--algo", "pairwise", "-n", 12, "-s", "1200B")[1]
+    assert "m = S/n = 100 B, the block from one member to another" in out
+    letters = json.loads(run("explain", "alltoall", "-n", 7, "-s", "10B", "--json")[1])["letters"]
+    assert letters["m"] == "S/n = 1.428571429 B, the block from one member to another, on average"
+    # "m nodes" is explained by the formula itself, and means no block.
+    out = run("explain", "allreduce", "--algo", "hierarchical(ranks_per_node=4)", "-n", 12)[1]
+    assert "m = " not in out
+
+
+def test_no_letter_of_any_formula_is_left_unexplained():
+    import re
+
+    from netsim.cli.catalogue import _letters
+    from netsim.traffic.collectives import algorithms
+
+    for name in algorithms:
+        algorithm = algorithms[name]
+        given = _letters(algorithm.formula, op=algorithm.op, members=12, size=1200)
+        for letter in set(re.findall(r"(?<![A-Za-z_])[aBSnmpr](?![A-Za-z_0-9])", algorithm.formula)):
+            assert letter in given or f"{letter} nodes" in algorithm.formula, (name, letter)
+
+
+def test_operations_with_many_sizes_point_to_python(run):
+    status, _, err = run("explain", "alltoallv")
+    assert status == 2
+    assert err == (
+        "netsim: error: alltoallv: has sizes of its own for each pair, which a command line cannot take; explain alltoall shows "
+        "equal sizes; netsim.traffic.collectives.explain in Python takes any\n"
+    )

@@ -13,7 +13,7 @@ BAD = {
     "empty topology": (["--topo", ""], "option --topo: must be a name, got ''"),
     "NUL in a path": (
         ["-o", "a\0b"],
-        "output folder a\0b: must be writable, got embedded null byte; choose another with -o",
+        "output folder a\\x00b: must be writable, got embedded null byte; choose another with -o",
     ),
     "scale is NaN": (["--compute-scale", "nan"], "compute scale: must be finite and 0 or more, got nan"),
     "scale is negative": (["--compute-scale", "-1"], "compute scale: must be finite and 0 or more, got -1.0"),

@@ -34,9 +34,25 @@ def test_closed_streams_end_nothing(trace_file):
     assert shell('"$@" <&-', "trace", "info", trace_file).returncode == 0
 
 
-def test_a_reader_that_leaves_is_no_traceback(trace_file):
-    done = shell('"$@" | true', "trace", "info", trace_file)
-    assert done.stderr == ""
+@pytest.mark.parametrize("words", [["--help"], ["topologies"], ["replay", "--help"], ["trace", "info"]])
+def test_a_reader_that_leaves_ends_us_quietly_as_sigpipe_would(trace_file, words):
+    words = [*words, trace_file] if words[0] == "trace" else words
+    for to in ("", "2>&1"):
+        # The reader is gone before the first byte: read ends at once, and the shell tells the status of netsim.
+        done = shell(f'{{ "$@" {to}; echo "$?" >&3; }} 3>&2 | true', *words)
+        assert done.stderr == "141\n"
+
+
+def test_a_reader_that_stays_gets_status_0(trace_file):
+    done = shell('{ "$@"; echo "$?" >&2; } | cat', "trace", "info", trace_file)
+    assert done.stderr == "0\n"
+    assert "allreduce" in done.stdout
+
+
+def test_a_mistake_stays_one_when_nobody_reads_the_output(trace_file):
+    done = shell('{ "$@"; echo "status $?" >&2; } | true', "trace", "info", trace_file.parent / "none")
+    assert done.stderr.splitlines()[-1] == "status 2"
+    assert done.stderr.startswith("netsim: error: ")
 
 
 @linux

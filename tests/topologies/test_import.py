@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from netsim import Trace, replay
 from netsim.core.errors import InputError
-from netsim.topologies import build, dragonfly, from_file, from_networkx, to_networkx
+from netsim.topologies import build, describe, dragonfly, from_file, from_networkx, to_networkx
 
 EDGES = [("host1", "a"), ("host2", "a"), ("host10", "b"), ("a", "b"), ("a", "b")]
 
@@ -182,6 +183,77 @@ def test_all_formats_give_the_same_topology(tmp_path: Path) -> None:
     assert build(str(tmp_path / "b.csv")).content_hash == wanted.content_hash
 
 
+def test_columns_may_be_called_as_in_traces(tmp_path: Path) -> None:
+    texts = {
+        "a": "source,target,source_type,target_type\nx,s,host,switch\ny,s,host,switch\n",
+        "b": "src,dst,src_type,dst_type\nx,s,host,switch\ny,s,host,switch\n",
+        "c": "source,destination,source_type,target_type\nx,s,host,switch\ny,s,host,switch\n",
+    }
+    hashes = set()
+    for name, text in texts.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+        hashes.add(from_file(tmp_path / f"{name}.csv").content_hash)
+    assert len(hashes) == 1
+    (tmp_path / "d.csv").write_text("src,source,dst\nx,y,s\n")
+    with pytest.raises(InputError, match=r"has more than one column of source, got src, source$"):
+        from_file(tmp_path / "d.csv")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"source": pa.array([None], pa.string()), "target": ["s"]},
+            "net.parquet row 0: source and target must not be empty",
+        ),
+        (
+            {"source": [1.0, float("nan")], "target": [2.0, 3.0]},
+            "net.parquet row 1: source and target must not be empty",
+        ),
+        ({"source": [b"\xff"], "target": ["s"]}, "net.parquet column 'source': must hold text or numbers, got binary"),
+    ],
+)
+def test_a_missing_name_is_no_vertex_called_none(
+    tmp_path: Path, columns: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table(columns), "net.parquet")
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        from_file("net.parquet")
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("host1,s\nhost2,s\n", "got 'host1, s'; begin with the line source,target"),
+        (
+            "source;target\na;b\n",
+            "got 'source;target'; begin with the line source,target; fields are separated by commas",
+        ),
+    ],
+)
+def test_a_list_without_its_header_says_so(tmp_path: Path, text: str, remedy: str) -> None:
+    path = tmp_path / "net.csv"
+    path.write_text(text)
+    want = f"{path}: must have a header line with source and target, {remedy}"
+    with pytest.raises(InputError, match=f"^{re.escape(want)}$"):
+        from_file(path)
+
+
+def test_a_list_without_hosts_says_how_to_mark_them(tmp_path: Path) -> None:
+    (tmp_path / "net.csv").write_text("src,dst\na,s\nb,s\n")
+    net = from_file(tmp_path / "net.csv")
+    trace = Trace.from_matrix(n_ranks=2, src=[0], dst=[1], bytes=[1])
+    text = (
+        'placement: 2 ranks need hosts, got a network of 3 switches without any; name hosts "host ...", or mark them in the file '
+        "(columns source_type and target_type, attribute type=host), or take hosts=leaves, hosts=all or hosts_per_switch=N"
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(text)}$"):
+        replay(trace, topology=net)
+    assert any("hosts=leaves" in line for line in describe(net).lines())
+    assert replay(trace, topology=from_file(tmp_path / "net.csv", hosts="leaves")).status == "finished"
+
+
 def test_rows_as_directed_links_and_added_hosts(tmp_path: Path) -> None:
     file = write_csv(tmp_path / "ring.csv", ["source,target", "0,1", "1,2", "2,0"])
     assert from_file(file).n_links == 6
@@ -209,7 +281,7 @@ def test_round_trip_through_node_link(tmp_path: Path) -> None:
     [
         ("x.csv", "# n_links=20\nsource,target\na,b\nb,c\n", "{}: declares n_links=20, got 2 in the list"),
         ("x.csv", "", "{}: must have a header line, got an empty file"),
-        ("x.csv", "a,b\n1,2\n", "{}: unknown column, got 'a'; valid: capacity, latency, layer, source, source_type, "
+        ("x.csv", "source,target,b\n1,2,3\n", "{}: unknown column, got 'b'; valid: capacity, latency, layer, source, source_type, "
          "target, target_type"),
         ("x.csv", "source,capacity\n1,2\n", "{}: needs a column 'target', got columns source, capacity"),
         ("x.csv", "source,target\n1,2,3\n", "{} row 1: must have 2 fields as the header, got 3"),
@@ -247,7 +319,7 @@ def test_bad_files(tmp_path: Path, name: str, text: str, message: str) -> None:
 
 
 def test_missing_and_broken_binary_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^nowhere\.csv: no such file$"):
+    with pytest.raises(InputError, match=r"^nowhere\.csv: no such file; check the path$"):
         build("nowhere.csv")
     (tmp_path / "x.parquet").write_bytes(b"no parquet at all")
     with pytest.raises(InputError, match=r"x\.parquet: must be a Parquet file, got "):

@@ -320,13 +320,13 @@ def test_a_trace_that_breaks_the_schema_is_reported_not_raised() -> None:
 def test_report_as_lines_and_values() -> None:
     report = check_trace(build(2, [send(0, 1), send(0, 1), recv(1, None, flags="any_source")]))
     assert report.lines() == [
-        "3 rows of 2 ranks, 22 rules: 1 error, 1 warning",
+        "3 rows of 2 ranks, 23 rules: 1 error, 1 warning",
         "  error messages: rank 0 to rank 1, comm 0 (WORLD), tag 0: 2 sent, 0 received",
         "  warning wildcards: rank 1 seq 0 (recv): source or tag was never resolved",
     ]
     values = json.loads(json.dumps(report.to_dict()))
     assert (values["ok"], values["findings"][0]["rule"]) == (False, "messages")
-    assert check_trace(build(1, [send(0, 0), recv(0, 0)])).lines() == ["2 rows of 1 ranks, 22 rules: all hold"]
+    assert check_trace(build(1, [send(0, 0), recv(0, 0)])).lines() == ["2 rows of 1 rank, 23 rules: all hold"]
 
 
 # ---- against slow and obvious code
@@ -387,5 +387,5 @@ def test_a_million_rows_within_seconds() -> None:
     trace = Trace(profile="ops", table=table, meta=TraceMeta(n_ranks=n_ranks), comms=Communicators.world(n_ranks))
     begin = time.perf_counter()
     report = check_trace(trace)
-    assert report.lines() == ["1,000,000 rows of 100 ranks, 22 rules: all hold"]
+    assert report.lines() == ["1,000,000 rows of 100 ranks, 23 rules: all hold"]
     assert time.perf_counter() - begin < 10  # about 0.2 s on an idle core

@@ -59,7 +59,7 @@ def test_screen() -> None:
         "       1  |..  @@  |",
         "       2  |  ..  @@|",
         "       3  |@@  ..  |",
-        "integrity 24 rows of 4 ranks, 22 rules: all hold",
+        "integrity 24 rows of 4 ranks, 23 rules: all hold",
         "ledger    MPI_Put: 3",
     ]
 

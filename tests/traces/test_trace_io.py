@@ -210,7 +210,7 @@ def test_through_pandas(tmp_path: Path) -> None:
     back = read_trace(tmp_path / "t.parquet")
     assert back.content_hash == trace.content_hash
     assert back.meta.notes == (
-        "not written by netsim: 3 ranks because that is the highest one, only the communicator WORLD",
+        "not written by netsim: 3 ranks going by the highest number, only the communicator WORLD",
     )
 
 
@@ -287,7 +287,10 @@ def test_empty_file_and_other_formats(tmp_path: Path) -> None:
     ):
         read_trace(path)
     path.write_bytes(b"rank,op\n0,send\n")
-    text = "t.parquet: not a Parquet file, got first bytes b'rank'; import it with its own reader"
+    text = (
+        "t.parquet: not a Parquet file, got first bytes b'rank'; a trace is a Parquet file (docs/trace-format.md); "
+        "pandas.read_csv(...).to_parquet(...) makes one of a CSV list"
+    )
     with pytest.raises(InputError, match=whole(text)):
         read_trace(path)
 
@@ -397,7 +400,7 @@ def test_missing_rank_is_named_or_dropped_with_a_count(tmp_path: Path) -> None:
     write_trace(Trace.from_rows(n_ranks=4, rows=rows, comms=[[0, 1]]), tmp_path / "t.parquet")
     text = (
         "t.parquet: every rank that others communicate with must have rows, got none of rank 2; "
-        "add the missing files, or allow incomplete traces: what touches them is dropped and counted"
+        "add the missing files, or drop and count what touches them (--allow-incomplete, allow_incomplete=True)"
     )
     with pytest.raises(InputError, match=whole(text)):
         read_trace(tmp_path / "t.parquet")

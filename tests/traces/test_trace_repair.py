@@ -68,7 +68,7 @@ def test_incomplete_tail_is_dropped_and_counted() -> None:
     part = drop_incomplete(trace)
     assert check_trace(part).findings == ()
     assert (part.n_rows, part.op_names) == (32, ["allgather"] * 32)
-    assert part.meta.notes == ("4 operations without their counterpart on other ranks were dropped",)
+    assert part.meta.notes == ("4 operations without counterpart on other ranks were dropped",)
     assert part.meta.ledger == {
         "dropped allgather: no counterpart": 2,
         "dropped send: no counterpart": 1,
@@ -100,7 +100,7 @@ def test_missing_ranks_take_their_communicators_along() -> None:
     ]
     part = drop_missing_ranks(Trace.from_rows(n_ranks=3, rows=rows, comms=[[0, 1], [1, 2]]))
     assert (part.column("comm").tolist(), part.column("rank").tolist()) == ([1, 1], [0, 1])
-    assert part.meta.notes == ("rank 2 without rows: 1 operations that touch them were dropped",)
+    assert part.meta.notes == ("rank 2 without rows: 1 operation touching it was dropped",)
 
 
 def test_bad_arguments() -> None:

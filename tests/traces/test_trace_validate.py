@@ -159,7 +159,7 @@ def test_columns_of_a_table_from_elsewhere() -> None:
         ({"tag": ["x"]}, "trace column tag: must hold whole numbers, got string"),
         ({"op": [1]}, "trace column op: must hold names, got int64"),
         ({"vbytes": [1]}, "trace column vbytes: must hold list<int64>, got int64"),
-        ({"bytes": pa.array([None], pa.int64())}, "trace column bytes: must not be null, got 1 null rows"),
+        ({"bytes": pa.array([None], pa.int64())}, "trace column bytes: must not be null, got 1 null row"),
         ({"rank": [2**33]}, "trace column rank: must hold whole numbers from -2147483648 to 2147483647, got 8589934592"),
         ({"rank": [-1e12]}, "trace column rank: must hold whole numbers from -2147483648 to 2147483647, got -1000000000000.0"),
         ({"work": ["a"]}, "trace column work: must hold numbers, got string"),
@@ -179,7 +179,7 @@ def test_null_entries_of_lists_are_refused() -> None:
         ("xdeps", pa.array([[None]], pa.list_(pair))),
     ):
         text = f"trace column {name}: entries of lists must not be null, got "
-        with pytest.raises(InputError, match=f"^{re.escape(text)}[1-9] null entries$"):
+        with pytest.raises(InputError, match=f"^{re.escape(text)}(1 null entry|[2-9] null entries)$"):
             Trace(profile="ops", table=pa.table({**base, name: values}), meta=TraceMeta(n_ranks=1), comms=WORLD_OF_ONE)
 
 

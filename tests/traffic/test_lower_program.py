@@ -89,7 +89,7 @@ def test_gaps_of_an_oversubscribed_recording():
     dropped = Run(1, rows, **wall)
     assert dropped.leave(0) == [0.0, 0.0]
     assert [str(n) for n in dropped.lowered.notes] == [
-        "2 spans of local work (1.2e-05 s recorded) dropped: the recording was oversubscribed and its clock counts waiting"
+        "2 spans of local work (12 us recorded) dropped: the recording was oversubscribed and its clock counts waiting"
     ]
     cpu = Run(1, rows, time="host", time_quality="oversubscribed", gap_clock="thread-cpu")
     assert (cpu.leave(0), cpu.notes()) == ([10.0, 12.0], {})

@@ -15,6 +15,7 @@ import pyarrow as pa
 import netsim
 from netsim.core.arrays import Int64, csr_ptr
 from netsim.core.errors import InputError, closest
+from netsim.core.text import count
 from netsim.traces import schema
 from netsim.traces._normalise import rank_ranges
 from netsim.traces.capture import records as raw
@@ -250,13 +251,13 @@ def _ending(job: Job, ranks: Sequence[RankRecords]) -> tuple[str, list[str]]:
         way = {
             raw.ABORTED: f"called MPI_Abort (code {rank.abort_code})",
             raw.EXITED: "exited without MPI_Finalize",
-            raw.FULL: f"could not extend its records, {rank.n_lost} calls lost",
+            raw.FULL: f"could not extend its records, {count(rank.n_lost, 'call')} lost",
         }.get(rank.state, f"ended without MPI_Finalize{inside}")
         ways.setdefault(way, []).append(rank)
     for way, who in ways.items():
         complete = "killed"
         kept = sum(int(r.records.size) for r in who)
-        notes.append(f"{rank_ranges([r.rank for r in who])} {way}; kept {kept:,} calls")
+        notes.append(f"{rank_ranges([r.rank for r in who])} {way}; kept {count(kept, 'call')}")
     return complete, notes
 
 

@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from netsim.core.errors import InputError
+from netsim.core.text import count
+from netsim.core.units import format_bytes
 from netsim.traces.capture.build import build_recorder
 from netsim.traces.capture.convert import GAP_CLOCKS, TIMESTAMPS, _checked, convert
 from netsim.traces.capture.detect import LAUNCHERS, Detected, detect_mpi, in_rank, linked_library, program_of
@@ -79,7 +81,8 @@ class CaptureReport:
         for path, trace in zip(self.outputs, self.traces, strict=True):
             size = path.stat().st_size if path.is_file() else sum(f.stat().st_size for f in path.iterdir())
             state = "" if trace.meta.complete == "true" else f", incomplete ({trace.meta.complete})"
-            out.append(f"netsim: wrote {path}: {trace.n_rows:,} rows of {trace.n_ranks:,} ranks, {size:,} B{state}")
+            what = f"{count(trace.n_rows, 'row')} of {count(trace.n_ranks, 'rank')}, {format_bytes(size)}{state}"
+            out.append(f"netsim: wrote {path}: {what}")
             out += [f"  {note}" for note in trace.meta.notes]
         out += [f"netsim: {note}" for note in self.notes]
         if self.exit_status:

@@ -13,9 +13,18 @@ from netsim.traffic.collectives import exchanges, pipelines, reductions, rooted 
 from netsim.traffic.collectives.call import OPS, PAIR_OPS, ROOTED_OPS, VECTOR_OPS, Call, PairBytes, chunk_bytes
 from netsim.traffic.collectives.check import check_schedule, contributions
 from netsim.traffic.collectives.explain import Explanation, explain
-from netsim.traffic.collectives.registry import Algorithm, algorithm, algorithms, build, closed_form_s, resolve
+from netsim.traffic.collectives.registry import (
+    Algorithm,
+    algorithm,
+    algorithms,
+    build,
+    closed_form_s,
+    resolve,
+    steady_flows,
+)
 from netsim.traffic.collectives.rules import Rule, RuleSet, rule_sets, select
 from netsim.traffic.collectives.schedule import Schedule, Steps
+from netsim.traffic.collectives.steady import Steady
 
 __all__ = [
     "OPS",
@@ -29,6 +38,7 @@ __all__ = [
     "Rule",
     "RuleSet",
     "Schedule",
+    "Steady",
     "Steps",
     "algorithm",
     "algorithms",
@@ -41,4 +51,5 @@ __all__ = [
     "resolve",
     "rule_sets",
     "select",
+    "steady_flows",
 ]

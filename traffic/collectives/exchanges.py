@@ -13,6 +13,7 @@ from netsim.traffic.collectives.registry import algorithm
 from netsim.traffic.collectives.rooted import allgather_doubling_cost, recursive_doubling_allgather
 from netsim.traffic.collectives.schedule import Schedule, Steps
 from netsim.traffic.collectives.shapes import block_cost, ceil_log2, ring_allgather
+from netsim.traffic.collectives.steady import steady_pairs, steady_pairwise, steady_ring
 
 __all__: list[str] = []
 
@@ -27,6 +28,7 @@ _THAKUR = "Thakur, Rabenseifner, Gropp, Optimization of collective communication
     formula="T = (n-1)(a + m/B)",
     source=f"{_THAKUR}, section 4.1; MPICH, Open MPI, NCCL ring",
     cost=partial(block_cost, latencies=lambda n: n - 1),
+    steady=partial(steady_ring, reduce_scatter=False, allgather=True),
 )
 def allgather_ring(call: Call) -> Schedule:
     """Blocks travel once around the ring."""
@@ -160,6 +162,7 @@ def _alltoall_batches(call: Call, throttle: int) -> Schedule:
     formula="T = (n-1)(a + m/B), m = S/n",
     source=f"{_THAKUR}, section 4.2; MPICH and Open MPI for long messages",
     cost=lambda call: _alltoall_cost(call.n - 1, call),
+    steady=steady_pairwise,
 )
 def alltoall_pairwise(call: Call) -> Schedule:
     """Step k: exchange with member i xor k if n is a power of two, else send to i + k and receive from i - k."""
@@ -255,6 +258,7 @@ def alltoallv_scattered(call: Call, *, throttle: int = 32) -> Schedule:
     "alltoallv/pairwise",
     formula="T >= a + max over members of max(bytes out, bytes in)/B",
     source="Open MPI coll/tuned",
+    steady=steady_pairs,
 )
 def alltoallv_pairwise(call: Call) -> Schedule:
     """Step k: send to member i + k, receive from i - k; empty messages and those to oneself do not exist."""

@@ -19,6 +19,7 @@ from netsim.traffic.collectives.shapes import (
     ring_allgather,
     ring_reduce_scatter,
 )
+from netsim.traffic.collectives.steady import steady_pairwise, steady_ring
 
 __all__: list[str] = []
 
@@ -36,6 +37,7 @@ def _everybody(call: Call) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     formula="T = 2(n-1)(a + S/(nB))",
     source="Patarasu, Yuan, Bandwidth optimal all-reduce algorithms, JPDC 69 (2009); Open MPI; NCCL ring",
     cost=lambda call: (2 * (call.n - 1), 2 * (call.n - 1) * call.size_bytes / call.n),
+    steady=partial(steady_ring, reduce_scatter=True, allgather=True),
 )
 def allreduce_ring(call: Call) -> Schedule:
     """Ring reduce-scatter of n chunks, then a ring allgather."""
@@ -56,6 +58,9 @@ def _phases(call: Call, segment_bytes: int) -> int:
     cost=lambda call, segment_bytes=1 << 20: (
         (_phases(call, segment_bytes) + 1) * (call.n - 1),
         2 * (call.n - 1) * call.size_bytes / call.n,
+    ),
+    steady=lambda call, segment_bytes=1 << 20: steady_ring(
+        call, reduce_scatter=True, allgather=True, phases=_phases(call, segment_bytes)
     ),
 )
 def allreduce_ring_segmented(call: Call, *, segment_bytes: int = 1 << 20) -> Schedule:
@@ -207,6 +212,7 @@ def allreduce_hierarchical(call: Call, *, ranks_per_node: int | None = None) -> 
     formula="T = (n-1)(a + m/B)",
     source="Patarasu, Yuan, JPDC 69 (2009); Open MPI; NCCL ring",
     cost=partial(block_cost, latencies=lambda n: n - 1),
+    steady=partial(steady_ring, reduce_scatter=True, allgather=False),
 )
 def reduce_scatter_ring(call: Call) -> Schedule:
     """Partial sums travel once around the ring and end at their owner."""
@@ -220,6 +226,7 @@ def reduce_scatter_ring(call: Call) -> Schedule:
     formula="T = (n-1)(a + m/B)",
     source=f"{_THAKUR}, section 4.3; MPICH for long vectors",
     cost=partial(block_cost, latencies=lambda n: n - 1),
+    steady=steady_pairwise,
 )
 def reduce_scatter_pairwise(call: Call) -> Schedule:
     """In step k each member sends the block of the member k further on directly to it."""

@@ -34,8 +34,9 @@ from netsim.core.errors import InputError, closest
 from netsim.core.registry import Registry
 from netsim.traffic.collectives.call import OPS, Call
 from netsim.traffic.collectives.schedule import Schedule, Steps
+from netsim.traffic.collectives.steady import Steady
 
-__all__ = ["Algorithm", "Cost", "algorithm", "algorithms", "build", "closed_form_s", "resolve"]
+__all__ = ["Algorithm", "Cost", "algorithm", "algorithms", "build", "closed_form_s", "resolve", "steady_flows"]
 
 Cost = Callable[..., "tuple[float, float] | None"]
 _SPEC = re.compile(r"\s*([A-Za-z0-9_/.-]+)\s*(?:\(\s*(.*?)\s*\))?\s*")
@@ -59,6 +60,9 @@ class Algorithm:
     cost : callable, optional
         ``cost(call, **parameters)`` gives the closed form as (number of latencies, bytes sent one after the other),
         or None where this call has none (unequal blocks).
+    steady : callable, optional
+        ``steady(call, **parameters)`` gives the same bytes as flows without steps, for schedules in which all members are
+        busy in every step.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Algorithm:
     formula: str
     source: str
     cost: Cost | None = None
+    steady: Callable[..., Steady] | None = None
 
     def __post_init__(self) -> None:
         if self.op not in OPS or "/" not in self.name:
@@ -128,12 +133,18 @@ algorithms = _Algorithms("collective algorithm", "netsim.collectives")
 
 
 def algorithm(
-    *names: str, formula: str, source: str, cost: Cost | None = None
+    *names: str,
+    formula: str,
+    source: str,
+    cost: Cost | None = None,
+    steady: Callable[..., Steady] | None = None,
 ) -> Callable[[Callable[..., Schedule]], Algorithm]:
     """Decorator: register a function under one or more names; see ``Algorithm`` for the arguments."""
 
     def add(make: Callable[..., Schedule]) -> Algorithm:
-        made = [Algorithm(name=name, make=make, formula=formula, source=source, cost=cost) for name in names]
+        made = [
+            Algorithm(name=name, make=make, formula=formula, source=source, cost=cost, steady=steady) for name in names
+        ]
         for item in made:
             algorithms.register(item.name)(item)
         return made[0]
@@ -196,6 +207,19 @@ def build(call: Call, *, algorithm: str) -> Schedule:
     """
     found, parameters = resolve(op=call.op, algorithm=algorithm)
     return found(call, **parameters)
+
+
+def steady_flows(call: Call, *, algorithm: str) -> Steady | None:
+    """The call as flows without steps, or None where the algorithm has no such form (or there is one member).
+
+    Examples
+    --------
+    >>> steady_flows(Call(op="alltoall", n=3, size_bytes=9), algorithm="pairwise").size_bytes.tolist()
+    [3, 3, 3, 3, 3, 3]
+    """
+    found, parameters = resolve(op=call.op, algorithm=algorithm)
+    found.checked(call, parameters)
+    return None if found.steady is None or call.n == 1 else found.steady(call, **parameters)
 
 
 def closed_form_s(call: Call, *, algorithm: str, alpha_s: float, bytes_per_s: float) -> float:

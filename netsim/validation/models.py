@@ -1,25 +1,23 @@
-"""Checks of this installation that a sceptic can run: closed forms of messages and collectives, and replays of real traces.
+"""Closed forms of messages and collectives, and replays of real traces.
 
 Everything goes through the same door as a user's run (`replay`); nothing here calls the solver directly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from os import PathLike
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from netsim import api
-from netsim.core.errors import InputError
 from netsim.core.units import format_bytes, format_time
 from netsim.topologies import Topology, star
 from netsim.traces import Trace, read_trace
 from netsim.traffic import Protocol
 from netsim.traffic.collectives import Call, algorithms, closed_form_s
+from netsim.validation.report import Check, Table
 
-__all__ = ["Check", "Report", "collective_checks", "message_checks", "trace_checks", "validate", "write_into"]
+__all__ = ["collective_checks", "message_checks", "model_tables", "trace_checks", "trace_tables"]
 
 ALPHA_S = 1e-6
 RATE = 10e9
@@ -31,89 +29,16 @@ TOLERANCE = 1e-9
 COLUMNS = (
     "trace", "network", "makespan", "lower bound", "network-bound", "latency", "sharing", "busiest link", "byte error", "allocations proven"
 )  # fmt: skip
-BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 FABRICS = ("dragonfly", "fat_tree", "torus")
 
 # Sizes by the convention of traces: what one member contributes, or the vector.
 _SIZE = {"allgather": BLOCK, "gather": BLOCK, "scatter": BLOCK, "reduce_scatter": BLOCK, "barrier": 0}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One line of a table.
-
-    Attributes
-    ----------
-    name : str
-    expected_s, found_s : float
-        Closed form and simulated time; for replays of traces, the lower bound and the makespan.
-    ok : bool
-    cells : tuple of str
-        What the table shows.
-    """
-
-    name: str
-    expected_s: float
-    found_s: float
-    ok: bool
-    cells: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """Tables of checks.
-
-    Attributes
-    ----------
-    tables : tuple of (title, head, checks)
-    """
-
-    tables: tuple[tuple[str, tuple[str, ...], tuple[Check, ...]], ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether all checks passed."""
-        return all(check.ok for _, _, checks in self.tables for check in checks)
-
-    def lines(self) -> list[str]:
-        """Tables for a terminal."""
-        lines: list[str] = []
-        for title, head, checks in self.tables:
-            rows = [head, *(check.cells for check in checks)]
-            width = [max(len(row[i]) for row in rows) for i in range(len(head))]
-            lines += ["", title]
-            lines += [
-                "  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(row, width, strict=True)).rstrip() for row in rows
-            ]
-        total = sum(len(checks) for _, _, checks in self.tables)
-        failed = [check.name for _, _, checks in self.tables for check in checks if not check.ok]
-        lines += [
-            "",
-            f"{total - len(failed)} of {total} checks passed" + (f"; failed: {', '.join(failed)}" if failed else ""),
-        ]
-        return lines
-
-    def markdown(self) -> list[str]:
-        """Tables for a page of documentation."""
-        lines: list[str] = []
-        for title, head, checks in self.tables:
-            lines += ["", f"## {title}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-            lines += ["| " + " | ".join(check.cells) + " |" for check in checks]
-        return lines
-
-
-def validate(traces: Iterable[str | PathLike[str]] = ()) -> Report:
-    """All checks; replays of the given traces on three topologies, with every allocation certified.
-
-    Examples
-    --------
-    >>> report = validate()
-    >>> report.ok, len(report.tables)
-    (True, 2)
-    """
-    paths = [Path(path) for path in traces]
+def model_tables() -> list[Table]:
+    """Messages and collectives against their closed forms."""
     head = ("case", "closed form", "simulated", "difference")
-    tables: list[tuple[str, tuple[str, ...], tuple[Check, ...]]] = [
+    return [
         ("Messages: eager and rendezvous (o = 1 us, L = 5 us, B = 1 GB/s)", head, tuple(message_checks())),
         (
             f"Collectives on a non-blocking star (a = 1 us, B = 10 GB/s, vector {format_bytes(VECTOR)}, block {format_bytes(BLOCK)})",
@@ -121,12 +46,14 @@ def validate(traces: Iterable[str | PathLike[str]] = ()) -> Report:
             tuple(collective_checks()),
         ),
     ]
-    if paths:
-        tables.append(("Real traces on three networks", COLUMNS, tuple(trace_checks(paths))))
-        tables.append(
-            ("The same without local work: communication alone", COLUMNS, tuple(trace_checks(paths, gaps="none")))
-        )
-    return Report(tables=tuple(tables))
+
+
+def trace_tables(paths: Sequence[Path]) -> list[Table]:
+    """Replays of the traces, with their local work and without."""
+    return [
+        ("Real traces on three networks", COLUMNS, tuple(trace_checks(paths))),
+        ("The same without local work: communication alone", COLUMNS, tuple(trace_checks(paths, gaps="none"))),
+    ]
 
 
 def _compared(name: str, expected: float, found: float) -> Check:
@@ -257,19 +184,3 @@ def trace_checks(
                 )
             )
     return checks
-
-
-def write_into(page: Path, report: Report) -> None:
-    """Replace what stands between the two marks of a page by the tables of a report.
-
-    Raises
-    ------
-    InputError
-        The page lacks the marks.
-    """
-    text = page.read_text(encoding="utf-8")
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise InputError(str(page), f"must hold the lines {BEGIN!r} and {END!r}")
-    page.write_text("\n".join([head + BEGIN, *report.markdown(), "", END + tail]), encoding="utf-8")
