@@ -9,23 +9,49 @@
 
 from __future__ import annotations
 
-from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal
+from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal, s_mod_k
 from netsim.routing.around import paths_around
+from netsim.routing.fluid import fluid_loads, fluid_routings
+from netsim.routing.kshortest import k_shortest
+from netsim.routing.multipath import Sprayed, path_use, spray, subflows
+from netsim.routing.nonminimal import par, ugal_g, ugal_l, valiant_group, valiant_router
 from netsim.routing.pathset import Paths, check_paths, link_loads, path_latency
+from netsim.routing.patterns import Demand, demand, patterns
 from netsim.routing.registry import Routing, default_routing, paths, routings
+from netsim.routing.throughput import Saturation, saturation
+from netsim.routing.updown import up_down
 
 __all__ = [
+    "Demand",
     "Paths",
     "Routing",
+    "Saturation",
+    "Sprayed",
     "check_paths",
     "d_mod_k",
     "default_routing",
+    "demand",
     "dimension_order",
     "ecmp",
+    "fluid_loads",
+    "fluid_routings",
+    "k_shortest",
     "link_loads",
     "minimal",
+    "par",
     "path_latency",
+    "path_use",
     "paths",
     "paths_around",
+    "patterns",
     "routings",
+    "s_mod_k",
+    "saturation",
+    "spray",
+    "subflows",
+    "ugal_g",
+    "ugal_l",
+    "up_down",
+    "valiant_group",
+    "valiant_router",
 ]

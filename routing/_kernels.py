@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.core.arrays import Int32, Int64, UInt8
+from netsim.core.arrays import Float64, Int32, Int64, UInt8
 from netsim.core.jit import kernel
 
 
@@ -123,3 +123,278 @@ def shortest(
         for at in range(tail):
             distance[queue[at]] = -1
     return hops, link[:filled].copy()
+
+
+@kernel
+def spread(
+    in_ptr: Int64,
+    in_link: Int64,
+    out_ptr: Int64,
+    out_link: Int64,
+    link_src: Int32,
+    link_dst: Int32,
+    transit: UInt8,
+    root: Int64,
+    pair_ptr: Int64,
+    start: Int64,
+    amount: Float64,
+) -> tuple[Float64, int]:
+    """Load of each link when every vertex splits what it has for a root equally among its shortest next links.
+
+    Parameters are those of `shortest`; ``amount``, float64 of shape (n_pairs,), is what each pair sends.
+
+    Returns
+    -------
+    load : float64, shape (n_links,)
+    lost : int
+        The first pair without a path, or -1.
+
+    Notes
+    -----
+    A search from the root gives distances; the vertices are then emptied in the opposite order, farthest first, so that each
+    has received everything before it is emptied. Time O(n_roots * n_links).
+    """
+    n = transit.size
+    load = np.zeros(link_src.size, np.float64)
+    distance = np.full(n, -1, np.int64)
+    queue = np.empty(n, np.int64)
+    held = np.zeros(n, np.float64)
+    for r in range(root.size):
+        end = root[r]
+        head, tail = 0, 1
+        queue[0] = end
+        distance[end] = 0
+        while head < tail:
+            v = queue[head]
+            head += 1
+            if v != end and transit[v] == 0:
+                continue
+            for at in range(in_ptr[v], in_ptr[v + 1]):
+                u = link_src[in_link[at]]
+                if distance[u] < 0:
+                    distance[u] = distance[v] + 1
+                    queue[tail] = u
+                    tail += 1
+        for i in range(pair_ptr[r], pair_ptr[r + 1]):
+            if distance[start[i]] < 0:
+                return load, i
+            held[start[i]] += amount[i]
+        for place in range(tail - 1, 0, -1):
+            v = queue[place]
+            if held[v] > 0.0:
+                count = 0
+                for at in range(out_ptr[v], out_ptr[v + 1]):
+                    u = link_dst[out_link[at]]
+                    if distance[u] == distance[v] - 1 and (u == end or transit[u] != 0):
+                        count += 1
+                part = held[v] / count
+                for at in range(out_ptr[v], out_ptr[v + 1]):
+                    u = link_dst[out_link[at]]
+                    if distance[u] == distance[v] - 1 and (u == end or transit[u] != 0):
+                        load[out_link[at]] += part
+                        held[u] += part
+            held[v] = 0.0
+        held[end] = 0.0
+        for at in range(tail):
+            distance[queue[at]] = -1
+    return load, -1
+
+
+@kernel
+def path_cost(ptr: Int64, link: Int32, row: int, first: int, count: Int64, per_unit: Float64, whole: bool) -> float:
+    """Hops between switches times the load of the first of them, or of the fullest; from the link at position ``first``."""
+    begin, end = ptr[row] + first, ptr[row + 1] - 1
+    if end <= begin:
+        return 0.0
+    most = count[link[begin]] * per_unit[link[begin]]
+    if whole:
+        for at in range(begin + 1, end):
+            most = max(most, count[link[at]] * per_unit[link[at]])
+    return float(most * (end - begin))
+
+
+@kernel
+def choose(ptr: Int64, link: Int32, per_unit: Float64, turn: UInt8, candidates: int, whole: bool) -> Int64:
+    """Flow after flow takes its cheapest path, given how many flows took each link before.
+
+    Parameters
+    ----------
+    ptr, link : int64, int32
+        Paths of all flows: the minimal ones, then each set of detours; with any ``turn``, as many sets again of detours that leave the
+        minimal path after its second link.
+    per_unit : float64, shape (n_links,)
+        1 over the capacity.
+    turn : uint8, shape (n_flows,)
+        Flows that decide a second time where they chose the minimal path.
+    candidates : int
+        Sets of detours.
+    whole : bool
+        Cost by the fullest link of the path, not the first.
+
+    Returns
+    -------
+    int64, shape (n_flows,)
+        The set of the path taken, 0 for the minimal one.
+    """
+    n = turn.size
+    count = np.zeros(per_unit.size, np.int64)
+    choice = np.zeros(n, np.int64)
+    for i in range(n):
+        best, cost = 0, path_cost(ptr, link, i, 1, count, per_unit, whole)
+        for k in range(1, candidates + 1):
+            other = path_cost(ptr, link, k * n + i, 1, count, per_unit, whole)
+            if other < cost:
+                best, cost = k, other
+        if best == 0 and turn[i] != 0:
+            cost = path_cost(ptr, link, i, 2, count, per_unit, whole)
+            for k in range(candidates + 1, 2 * candidates + 1):
+                other = path_cost(ptr, link, k * n + i, 2, count, per_unit, whole)
+                if other < cost:
+                    best, cost = k, other
+        choice[i] = best
+        row = best * n + i
+        for at in range(ptr[row], ptr[row + 1]):
+            count[link[at]] += 1
+    return choice
+
+
+@kernel
+def before(one: Int32, n_one: int, two: Int32, n_two: int) -> bool:
+    """Whether the first path comes before the second: fewer links, then lower numbers."""
+    if n_one != n_two:
+        return bool(n_one < n_two)
+    for at in range(n_one):
+        if one[at] != two[at]:
+            return bool(one[at] < two[at])
+    return False
+
+
+@kernel
+def k_shortest(
+    in_ptr: Int64,
+    in_link: Int64,
+    out_ptr: Int64,
+    out_link: Int64,
+    link_src: Int32,
+    link_dst: Int32,
+    transit: UInt8,
+    start: Int64,
+    end: Int64,
+    k: int,
+) -> tuple[Int64, Int64, Int32]:
+    """The first k paths without a repeated vertex, in the order of `before`, for each pair of different vertices.
+
+    Returns
+    -------
+    found : int64, shape (n_pairs,)
+        Paths of each pair, k or fewer.
+    hops : int64, shape (sum of found,)
+    link : int32, shape (sum of hops,)
+
+    Notes
+    -----
+    J. Yen, Management Science 17(11), 1971: each further path leaves an earlier one at some vertex; the best way on from there is found
+    by a search that avoids the vertices before it and the links already tried. Only as many candidates are kept as may still
+    be needed. Time O(k * hops * n_links) per pair.
+    """
+    n = transit.size
+    found = np.zeros(start.size, np.int64)
+    hops = np.empty(start.size * k, np.int64)
+    n_paths = 0
+    link = np.empty(max(8 * start.size, 64), np.int32)
+    filled = 0
+    taken, n_taken = np.empty((k, n), np.int32), np.zeros(k, np.int64)
+    waiting, n_waiting = np.empty((k + 1, n), np.int32), np.zeros(k + 1, np.int64)
+    trial = np.empty(n, np.int32)
+    distance, queue = np.full(n, -1, np.int64), np.empty(n, np.int64)
+    closed, tried = np.zeros(n, np.uint8), np.zeros(link_src.size, np.uint8)
+    for pair in range(start.size):
+        have, ready = 0, 0
+        while have < k:
+            # Ways off the last path; at first there is none, and the one way starts at the start.
+            base = have - 1
+            length = n_taken[base] if have > 0 else 1
+            v = start[pair]
+            for off in range(length):
+                for p in range(have):
+                    same = n_taken[p] > off
+                    for at in range(off):
+                        if same and taken[p, at] != taken[base, at]:
+                            same = False
+                    if same:
+                        tried[taken[p, off]] = 1
+                # Distances to the end, without what is closed; links that were tried leave v only.
+                head, tail = 0, 1
+                queue[0] = end[pair]
+                distance[end[pair]] = 0
+                while head < tail and distance[v] < 0:
+                    w = queue[head]
+                    head += 1
+                    if w != end[pair] and transit[w] == 0:
+                        continue
+                    for at in range(in_ptr[w], in_ptr[w + 1]):
+                        u = link_src[in_link[at]]
+                        if distance[u] < 0 and closed[u] == 0 and tried[in_link[at]] == 0:
+                            distance[u] = distance[w] + 1
+                            queue[tail] = u
+                            tail += 1
+                if distance[v] >= 0:
+                    size = off
+                    for at in range(off):
+                        trial[at] = taken[base, at]
+                    here = v
+                    while here != end[pair]:
+                        for at in range(out_ptr[here], out_ptr[here + 1]):
+                            u = link_dst[out_link[at]]
+                            if (
+                                distance[u] == distance[here] - 1
+                                and tried[out_link[at]] == 0
+                                and (u == end[pair] or transit[u] != 0)
+                            ):
+                                trial[size] = out_link[at]
+                                size += 1
+                                here = u
+                                break
+                    # Into its place among those waiting, unless it is there already.
+                    place = 0
+                    while place < ready and before(waiting[place], n_waiting[place], trial, size):
+                        place += 1
+                    if place < k and (place == ready or before(trial, size, waiting[place], n_waiting[place])):
+                        ready = min(ready + 1, k)
+                        for at in range(ready - 1, place, -1):
+                            waiting[at] = waiting[at - 1]
+                            n_waiting[at] = n_waiting[at - 1]
+                        waiting[place, :size] = trial[:size]
+                        n_waiting[place] = size
+                for at in range(tail):
+                    distance[queue[at]] = -1
+                for p in range(have):
+                    if n_taken[p] > off:
+                        tried[taken[p, off]] = 0
+                if have > 0:
+                    closed[v] = 1
+                    v = link_dst[taken[base, off]]
+            if have > 0:
+                for at in range(length):
+                    closed[link_src[taken[base, at]]] = 0
+            if ready == 0:
+                break
+            n_taken[have] = n_waiting[0]
+            taken[have] = waiting[0]
+            have += 1
+            ready -= 1
+            for at in range(ready):
+                waiting[at] = waiting[at + 1]
+                n_waiting[at] = n_waiting[at + 1]
+        found[pair] = have
+        for p in range(have):
+            size = n_taken[p]
+            if filled + size > link.size:
+                bigger = np.empty(2 * (filled + size), np.int32)
+                bigger[:filled] = link[:filled]
+                link = bigger
+            link[filled : filled + size] = taken[p, :size]
+            filled += size
+            hops[n_paths] = size
+            n_paths += 1
+    return found, hops[:n_paths].copy(), link[:filled].copy()

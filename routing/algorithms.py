@@ -18,7 +18,7 @@ from netsim.routing.trees import d_mod_k_ports, tree_paths
 from netsim.topologies import Topology
 from netsim.topologies.trees import tree_shape
 
-__all__ = ["d_mod_k", "dimension_order", "ecmp", "minimal"]
+__all__ = ["d_mod_k", "dimension_order", "ecmp", "labels", "minimal", "needs", "s_mod_k"]
 
 _TREES = ("fat_tree", "k_ary_n_tree", "xgft")
 _GRIDS = ("torus", "mesh")
@@ -34,8 +34,9 @@ def _star(topology: Topology, source: Int64, destination: Int64) -> Paths:
     )
 
 
-def _needs(name: str, what: str, topology: Topology) -> InputError:
-    return InputError(f"routing {name}", f"needs {what}", got=f"a {topology.family}", remedy="use minimal or ecmp")
+def needs(name: str, what: str, topology: Topology, remedy: str = "use minimal or ecmp") -> InputError:
+    """The error of a routing that does not fit the topology."""
+    return InputError(f"routing {name}", f"needs {what}", got=f"a {topology.family}", remedy=remedy)
 
 
 @routings.register("minimal")
@@ -97,7 +98,7 @@ def dimension_order(
     """
     s, d = hosts(topology, source, destination)
     if topology.family not in _GRIDS:
-        raise _needs("dimension-order", "a torus or mesh", topology)
+        raise needs("dimension-order", "a torus or mesh", topology)
     return dimension_order_paths(topology, s, d)
 
 
@@ -124,8 +125,35 @@ def d_mod_k(
     """
     s, d = hosts(topology, source, destination)
     if topology.family not in _TREES:
-        raise _needs("d-mod-k", "a tree (fat_tree, k_ary_n_tree, xgft)", topology)
+        raise needs("d-mod-k", "a tree (fat_tree, k_ary_n_tree, xgft)", topology)
     return tree_paths(topology, s, d, d_mod_k_ports(d, tree_shape(topology)[1]))
+
+
+@routings.register("s-mod-k")
+def s_mod_k(
+    topology: Topology,
+    source: npt.ArrayLike,
+    destination: npt.ArrayLike,
+    *,
+    flow: npt.ArrayLike | None = None,
+    seed: int = 0,
+) -> Paths:
+    """Trees: as ``d-mod-k``, but the ports up spell the source's number: all of a host's traffic climbs one way.
+
+    Parameters and errors: see :func:`netsim.routing.paths`. Source: Rodriguez et al., "Oblivious Routing Schemes in
+    Extended Generalized Fat Tree Networks", HiPerF 2009.
+
+    Examples
+    --------
+    >>> from netsim.topologies import fat_tree
+    >>> net = fat_tree(4)
+    >>> [net.vertex_name(int(net.link_dst[s_mod_k(net, 2, d)[0][2]])) for d in (5, 6)]
+    ['core 2', 'core 2']
+    """
+    s, d = hosts(topology, source, destination)
+    if topology.family not in _TREES:
+        raise needs("s-mod-k", "a tree (fat_tree, k_ary_n_tree, xgft)", topology)
+    return tree_paths(topology, s, d, d_mod_k_ports(s, tree_shape(topology)[1]))
 
 
 @routings.register("ecmp")
@@ -153,7 +181,7 @@ def ecmp(
     ['core 0', 'core 1', 'core 2', 'core 3']
     """
     s, d = hosts(topology, source, destination)
-    word = hash64(seed, s, d, _labels(flow, s.size))
+    word = hash64(seed, s, d, labels(flow, s.size))
     if topology.family == "star":
         return _star(topology, s, d)
     if topology.family == "dragonfly":
@@ -171,7 +199,7 @@ def ecmp(
     return search(topology, s, d, word=(word >> np.uint64(32)).astype(np.int64), seed=seed)
 
 
-def _labels(flow: npt.ArrayLike | None, n: int) -> Int64:
+def labels(flow: npt.ArrayLike | None, n: int) -> Int64:
     """Flow labels as int64, shape (n,); without labels all flows of a pair are one."""
     if flow is None:
         return np.zeros(n, dtype=np.int64)

@@ -9,7 +9,7 @@ from netsim.core.arrays import Int64, csr_order
 from netsim.routing.pathset import Paths
 from netsim.topologies import Topology
 
-__all__ = ["dragonfly_minimal", "global_links"]
+__all__ = ["crossings", "dragonfly_minimal", "global_links", "local_hops"]
 
 
 def global_links(topology: Topology) -> tuple[Int64, Int64]:
@@ -19,6 +19,24 @@ def global_links(topology: Topology) -> tuple[Int64, Int64]:
     group = (np.stack([topology.link_src[links], topology.link_dst[links]]).astype(np.int64) - topology.n_hosts) // a
     ptr, order = csr_order(group[0] * g + group[1], g * g)
     return ptr, links[order]
+
+
+def crossings(topology: Topology, from_group: Int64, to_group: Int64, word: npt.NDArray[np.uint64]) -> Int64:
+    """One global link for each pair of different groups; ``word mod m`` chooses among their m links."""
+    ptr, links = global_links(topology)
+    row = from_group * int(topology.params["g"]) + to_group
+    m = (ptr[row + 1] - ptr[row]).astype(np.uint64)
+    chosen: Int64 = links[ptr[row] + (word % m).astype(np.int64)]
+    return chosen
+
+
+def local_hops(topology: Topology, here: Int64, there: Int64) -> Int64:
+    """The link between two routers of one group, by switch numbers; -1 where they are the same."""
+    hop = np.full(here.size, -1, dtype=np.int64)
+    some = np.flatnonzero(here != there)
+    at, _ = topology.links_between(topology.n_hosts + here[some], topology.n_hosts + there[some])
+    hop[some] = topology.link_at(at)
+    return hop
 
 
 def dragonfly_minimal(topology: Topology, source: Int64, destination: Int64, *, word: npt.NDArray[np.uint64]) -> Paths:
@@ -38,7 +56,7 @@ def dragonfly_minimal(topology: Topology, source: Int64, destination: Int64, *, 
     Not always a shortest path of the graph: some router pairs have a shorter path over two global links, which
     dragonflies do not use as minimal. Kim et al., ISCA 2008, section 4.1.
     """
-    p, a, g = (int(topology.params[key]) for key in ("p", "a", "g"))
+    p, a = int(topology.params["p"]), int(topology.params["a"])
     n_hosts = topology.n_hosts
     moves = source != destination
     from_router, to_router = source // p, destination // p
@@ -50,19 +68,11 @@ def dragonfly_minimal(topology: Topology, source: Int64, destination: Int64, *, 
     crossing = np.full(source.size, -1, dtype=np.int64)
     leave, enter = to_router.copy(), to_router.copy()
     if far.size:
-        ptr, links = global_links(topology)
-        row = from_group[far] * g + to_group[far]
-        m = (ptr[row + 1] - ptr[row]).astype(np.uint64)
-        chosen = links[ptr[row] + (word[far] % m).astype(np.int64)]
+        chosen = crossings(topology, from_group[far], to_group[far], word[far])
         crossing[far] = chosen
         leave[far] = topology.link_src[chosen] - n_hosts
         enter[far] = topology.link_dst[chosen] - n_hosts
 
-    def local(here: Int64, there: Int64) -> Int64:
-        hop = np.full(source.size, -1, dtype=np.int64)
-        some = np.flatnonzero(here != there)
-        at, _ = topology.links_between(n_hosts + here[some], n_hosts + there[some])
-        hop[some] = topology.link_at(at)
-        return hop
-
-    return Paths.from_columns([up, local(from_router, leave), crossing, local(enter, to_router), down])
+    return Paths.from_columns(
+        [up, local_hops(topology, from_router, leave), crossing, local_hops(topology, enter, to_router), down]
+    )

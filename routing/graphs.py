@@ -11,7 +11,7 @@ from netsim.core.text import count
 from netsim.routing.pathset import Paths
 from netsim.topologies import Topology
 
-__all__ = ["shortest_paths"]
+__all__ = ["shortest_paths", "unreachable"]
 
 
 def _only_switch(topology: Topology, ptr: Int64, links: Int64, other_end: Int64) -> tuple[Int64, Int64]:
@@ -89,7 +89,7 @@ def shortest_paths(
     )
     if np.any(hops < 0):
         lost = pairs[np.sort(order[hops < 0])]
-        raise _unreachable(topology, source[lost], destination[lost])
+        raise unreachable(topology, source[lost], destination[lost])
 
     # Put the host links around the searched part and the pairs back into their order.
     head, tail = head[order], tail[order]
@@ -111,7 +111,8 @@ def shortest_paths(
     return empty.take(np.where(back >= 0, back, order.size))
 
 
-def _unreachable(topology: Topology, source: Int64, destination: Int64) -> InputError:
+def unreachable(topology: Topology, source: Int64, destination: Int64) -> InputError:
+    """The error of pairs that are not joined: their number, the first of them, and the components of the graph."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

@@ -11,10 +11,10 @@ from netsim.routing.pathset import Paths
 from netsim.topologies import Topology
 from netsim.topologies.grids import coordinates
 
-__all__ = ["dimension_order_paths", "grid_spread_paths"]
+__all__ = ["Grid", "dimension_order_paths", "grid_spread_paths"]
 
 
-class _Grid:
+class Grid:
     """Links by (dimension, direction, switch), and the signed offsets of pairs."""
 
     def __init__(self, topology: Topology) -> None:
@@ -66,7 +66,7 @@ def dimension_order_paths(topology: Topology, source: Int64, destination: Int64)
     H. Sullivan, T. Bashkow, ISCA 1977 (e-cube); Dally, Towles 2004, section 8.4.2. Time and memory O(hops of the
     result).
     """
-    grid = _Grid(topology)
+    grid = Grid(topology)
     from_switch, to_switch = source // grid.per_switch, destination // grid.per_switch
     offset = grid.offsets(from_switch, to_switch)
     start, end = grid.place[from_switch], grid.place[to_switch]
@@ -109,7 +109,7 @@ def grid_spread_paths(topology: Topology, source: Int64, destination: Int64, *, 
     On a ring of even side both directions are useful half way round, and on a ring of two they are one link. All pairs
     advance together, one hop per round; the result equals a choice on the graph of shortest paths.
     """
-    grid = _Grid(topology)
+    grid = Grid(topology)
     switch, to_switch = source // grid.per_switch, destination // grid.per_switch
     offset = grid.offsets(switch, to_switch)
     sides = np.array(grid.dims)

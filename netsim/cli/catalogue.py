@@ -147,7 +147,7 @@ def warmup() -> None:
         ],
     )
     for name in ("dragonfly", "fat_tree", "torus", "star"):
-        for routing in (None, "minimal", "ecmp"):
+        for routing in (None, "minimal", "ecmp", "ugal-l"):
             ns.replay(trace, topology=ns.topologies.build(name, n_hosts=2), routing=routing)
     click.echo("kernels are ready")
 

@@ -16,6 +16,7 @@ from netsim.cli.catalogue import collectives, doctor, explain, placements, routi
 from netsim.cli.memory import limited
 from netsim.cli.output import one_line
 from netsim.cli.replay import replay
+from netsim.cli.saturate import patterns, saturate
 from netsim.cli.topo import topo
 from netsim.cli.trace import trace
 from netsim.cli.usage import Group, usage_error
@@ -62,7 +63,7 @@ def cli(debug: bool) -> None:
 
 
 for _command in (
-    replay, capture, trace, topo, explain, topologies, routings, collectives, placements, validate, doctor, warmup
+    replay, capture, trace, topo, explain, topologies, routings, collectives, placements, patterns, saturate, validate, doctor, warmup
 ):  # fmt: skip
     cli.add_command(_command)
 

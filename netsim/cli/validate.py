@@ -24,7 +24,10 @@ __all__ = ["validate"]
     "--into", "page", type=click.Path(), help="Also write the tables into this Markdown page, between its marks."
 )
 def validate(traces: tuple[str, ...], parts: tuple[str, ...], simgrid: str | None, page: str | None) -> int:
-    """Check the engine against oracles and models against closed forms, and replay TRACES with every allocation proven."""
+    """Check the engine against oracles and models against closed forms, and replay TRACES with every allocation proven.
+
+    ``netsim validate routing`` instead compares saturation throughputs with closed forms, linear programs and the engine.
+    """
     import os
     from pathlib import Path
 
@@ -37,7 +40,12 @@ def validate(traces: tuple[str, ...], parts: tuple[str, ...], simgrid: str | Non
         raise InputError(
             f"page {page}", "must be a file that can be written", remedy="give an existing page with the marks"
         )
-    report = run_validation(traces, parts=parts or PARTS, simgrid=simgrid)
+    if traces == ("routing",):
+        from netsim.validation_routing import validate_routing
+
+        report = validate_routing()
+    else:
+        report = run_validation(traces, parts=parts or PARTS, simgrid=simgrid)
     click.echo("\n".join(report.lines()))
     if page is not None:
         write_into(Path(page), report)
