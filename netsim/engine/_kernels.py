@@ -724,11 +724,16 @@ def _note(s, link):
 
 @kernel
 def _note_slot(p, s, slot, shift):
-    """Note the links of a slot of the high class."""
+    """Note where the low class has to look again: links of a high slot that low ones cross, all links of a low slot that is new."""
     base = slot << shift
     for h in range(base, base + s.hops[slot]):
-        if s.hop_link[h] < p.low:
-            _note(s, s.hop_link[h])
+        link = s.hop_link[h]
+        if link < p.low:
+            # Nobody needs to know what is left of other links until a low slot opens there.
+            if s.members[p.low + link] > 0:
+                _note(s, link)
+        elif link < 2 * p.low and s.bottleneck[slot] < 0:
+            _note(s, link - p.low)
 
 
 @kernel
@@ -1010,7 +1015,7 @@ def advance(p, s, network_links, shift, max_events, until_s):
                 status = _set_capacity(s, link, p.change_capacity[integer[I_CHANGE]], shift, limit)
                 if status != DONE:
                     return status
-                if p.low > 0:
+                if p.low > 0 and s.members[p.low + link] > 0:
                     _note(s, link)
                 integer[I_CHANGE] += 1
             integer[I_PENDING] = 1
@@ -1165,7 +1170,7 @@ def act(p, s, slots, rows, leaving, left, links, capacities, entering, network_l
             status = _set_capacity(s, links[i - n], capacities[i - n], shift, limit)
             if status != DONE:
                 return status
-            if p.low > 0:
+            if p.low > 0 and s.members[p.low + links[i - n]] > 0:
                 _note(s, links[i - n])
         else:
             task = entering[i - n - m]
