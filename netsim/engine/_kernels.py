@@ -963,11 +963,16 @@ def _note(s, link):
 
 @bare_kernel
 def _note_slot(p, s, slot, shift):
-    """Note the links of a slot of the high class."""
+    """Note where the low class has to look again: links of a high slot that low ones cross, all links of a low slot that is new."""
     base = slot << shift
     for h in range(base, base + s.hops[slot]):
-        if s.hop[h].link < p.low:
-            _note(s, s.hop[h].link)
+        link = s.hop[h].link
+        if link < p.low:
+            # Nobody needs to know what is left of other links until a low slot opens there.
+            if s.link[p.low + link].members > 0:
+                _note(s, link)
+        elif link < 2 * p.low and s.slot[slot].bottleneck < 0:
+            _note(s, link - p.low)
 
 
 @bare_kernel
@@ -1253,7 +1258,7 @@ def advance(p, s, network_links, shift, max_events, until_s):
             while integer[I_CHANGE] < p.change_s.size and p.change_s[integer[I_CHANGE]] <= near:
                 link = p.change_link[integer[I_CHANGE]]
                 _set_capacity(p, s, link, p.change_capacity[integer[I_CHANGE]], shift)
-                if p.low > 0:
+                if p.low > 0 and s.link[p.low + link].members > 0:
                     _note(s, link)
                 integer[I_CHANGE] += 1
             integer[I_PENDING] = 1
@@ -1397,7 +1402,7 @@ def act(p, s, slots, rows, leaving, left, links, capacities, entering, network_l
             _withdraw(p, s, slots[i], rows[i], leaving, left, now, shift)
         elif i < n + m:
             _set_capacity(p, s, links[i - n], capacities[i - n], shift)
-            if p.low > 0:
+            if p.low > 0 and s.link[p.low + links[i - n]].members > 0:
                 _note(s, links[i - n])
         else:
             task = entering[i - n - m]

@@ -461,6 +461,7 @@ class Simulation:
             n = self.n_links
             capacity = self._state.link["capacity"]
             wrong = np.abs(capacity[:n] - use[:n] - capacity[n : 2 * n]) > 1e-8 * capacity[:n]
+            wrong &= self._state.link["members"][n : 2 * n] > 0
             if wrong.any():
                 raise NetsimError(
                     f"link {np.flatnonzero(wrong)[0]} at {self.now_s} s",

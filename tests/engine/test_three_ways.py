@@ -142,15 +142,15 @@ def test_a_mutated_rate_in_the_engine_is_caught_at_its_next_proof():
     simulation = mutable()
     simulation.step(0)
     state = simulation._state
-    open_slots = np.flatnonzero(state.flows > 0)
+    open_slots = np.flatnonzero(state.slot["flows"] > 0)
     assert open_slots.size >= 50
     for slot in open_slots:
         for factor in (0.9, 1.1):
-            kept = state.rate[slot]
-            state.rate[slot] = factor * kept
+            kept = state.slot[slot].rate
+            state.slot["rate"][slot] = factor * kept
             with pytest.raises(NetsimError, match="must be max-min fair"):
                 simulation._prove()
-            state.rate[slot] = kept
+            state.slot["rate"][slot] = kept
     simulation._prove()
 
 

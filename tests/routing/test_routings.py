@@ -61,6 +61,10 @@ def refusal(name: str, net: Topology) -> str:
         return f"^routing {name}: needs .*, got a {net.family}; use "
     if name in ONE_LINK_PER_HOST and net.n_hosts and np.diff(net.out_ptr)[0] > 1:
         return f"^routing {name}: needs hosts with one link, to a switch, got host 0; use minimal or ecmp$"
+    if name == "up-down" and net.host_transit.any():
+        return (
+            f"^routing {name}: every cable must lead both ways, and hosts do not forward, got pairs without such a path"
+        )
     return ""
 
 
