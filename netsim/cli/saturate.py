@@ -12,7 +12,7 @@ from netsim.cli.output import show
 __all__ = ["patterns", "saturate"]
 
 
-@click.command()
+@click.command(short_help="How much traffic of a pattern a network takes.")
 @click.option("--topo", type=TEXT, default="dragonfly", show_default=True, help="Topology by name, or a graph file.")
 @click.option("-p", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the generator; repeat for more.")
 @click.option(

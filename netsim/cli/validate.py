@@ -8,13 +8,7 @@ __all__ = ["validate"]
 
 
 @click.command(short_help="Check this installation against closed forms.")
-@click.argument("traces", nargs=-1, type=click.Path())
-@click.option(
-    "--part",
-    "parts",
-    multiple=True,
-    help="Only this part (repeatable): engine (oracles, hand cases, properties, SimGrid), models (closed forms), traces.",
-)
+@click.argument("words", nargs=-1, metavar="[PART|TRACE]...")
 @click.option(
     "--simgrid",
     metavar="PYTHON",
@@ -23,10 +17,11 @@ __all__ = ["validate"]
 @click.option(
     "--into", "page", type=click.Path(), help="Also write the tables into this Markdown page, between its marks."
 )
-def validate(traces: tuple[str, ...], parts: tuple[str, ...], simgrid: str | None, page: str | None) -> int:
-    """Check the engine against oracles and models against closed forms, and replay TRACES with every allocation proven.
+def validate(words: tuple[str, ...], simgrid: str | None, page: str | None) -> int:
+    """Check this installation, and replay each TRACE with every allocation proven.
 
-    ``netsim validate routing`` instead compares saturation throughputs with closed forms, linear programs and the engine.
+    PART is engine (oracles, hand cases, laws, SimGrid), models (closed forms of messages and collectives) or routing (throughput
+    against closed forms and linear programs); without any, all of them.
     """
     import os
     from pathlib import Path
@@ -40,12 +35,11 @@ def validate(traces: tuple[str, ...], parts: tuple[str, ...], simgrid: str | Non
         raise InputError(
             f"page {page}", "must be a file that can be written", remedy="give an existing page with the marks"
         )
-    if traces == ("routing",):
-        from netsim.validation_routing import validate_routing
-
-        report = validate_routing()
-    else:
-        report = run_validation(traces, parts=parts or PARTS, simgrid=simgrid)
+    traces = [word for word in words if word not in PARTS]
+    parts = [word for word in words if word in PARTS]
+    if traces:
+        parts = [*(parts or PARTS[:-1]), "traces"]
+    report = run_validation(traces, parts=parts or PARTS, simgrid=simgrid)
     click.echo("\n".join(report.lines()))
     if page is not None:
         write_into(Path(page), report)

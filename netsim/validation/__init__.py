@@ -10,13 +10,14 @@ from netsim.core.errors import InputError
 from netsim.validation.ladder import engine_tables
 from netsim.validation.models import collective_checks, message_checks, model_tables, trace_checks, trace_tables
 from netsim.validation.report import BEGIN, END, Check, Report, Table, write_into
+from netsim.validation.throughput import routing_tables
 
 __all__ = [
-    "BEGIN", "END", "PARTS", "Check", "Report", "collective_checks", "engine_tables", "message_checks", "trace_checks", "validate",
-    "write_into",
+    "BEGIN", "END", "PARTS", "Check", "Report", "collective_checks", "engine_tables", "message_checks", "routing_tables",
+    "trace_checks", "validate", "write_into",
 ]  # fmt: skip
 
-PARTS = ("engine", "models", "traces")
+PARTS = ("engine", "models", "routing", "traces")
 
 
 def validate(
@@ -28,8 +29,8 @@ def validate(
     ----------
     traces : iterable of paths
     parts : sequence of str
-        Some of ``"engine"`` (oracles, hand cases, properties, SimGrid), ``"models"`` (closed forms of messages and collectives) and
-        ``"traces"``.
+        Some of ``"engine"`` (oracles, hand cases, properties, SimGrid), ``"models"`` (closed forms of messages and collectives),
+        ``"routing"`` (saturation throughput against closed forms and linear programs) and ``"traces"``.
     simgrid : str, optional
         A Python interpreter that can import simgrid; by default this one when it can, else finish times recorded from it are used.
 
@@ -53,6 +54,8 @@ def validate(
         tables += engine_tables(simgrid=simgrid)
     if "models" in parts:
         tables += model_tables()
+    if "routing" in parts:
+        tables += routing_tables()
     if "traces" in parts and paths:
         tables += trace_tables(paths)
     return Report(tables=tuple(tables))

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netsim import validation_routing
 from netsim.cli import main
 from netsim.core.errors import InputError
 from netsim.routing import Demand, demand, fluid_loads, minimal, patterns, saturation
 from netsim.routing.fluid import transport
 from netsim.topologies import Topology, dragonfly, fat_tree, from_networkx, mesh, star, torus, xgft
+from netsim.validation import throughput
 
 PART = dict[int, float]
 
@@ -230,15 +230,15 @@ def test_folding_uniform_traffic_equals_all_its_pairs(net: Topology) -> None:
 
 
 def test_closed_forms_hold(jit: bool) -> None:
-    rows = validation_routing.cases()
+    rows = throughput.cases()
     assert len(rows) > 60
-    checks = validation_routing.routing_checks(rows if jit else rows[::6])
+    checks = throughput.routing_checks(rows if jit else rows[::6])
     assert [check.name for check in checks if not check.ok] == []
 
 
 def test_a_wrong_closed_form_is_caught() -> None:
-    rows = [dataclasses.replace(case, closed_form=case.closed_form * (1 + 1e-5)) for case in validation_routing.cases()]
-    assert not any(check.ok for check in validation_routing.routing_checks(rows[::7]))
+    rows = [dataclasses.replace(case, closed_form=case.closed_form * (1 + 1e-5)) for case in throughput.cases()]
+    assert not any(check.ok for check in throughput.routing_checks(rows[::7]))
 
 
 @pytest.mark.parametrize("m", [1, 2, 4])
@@ -412,13 +412,13 @@ def test_saturate_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> N
 def test_validation_fails_where_a_routing_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [case for case in validation_routing.cases() if case.network == "torus 8"]
-    monkeypatch.setattr(validation_routing, "cases", lambda: rows)
+    rows = [case for case in throughput.cases() if case.network == "torus 8"]
+    monkeypatch.setattr(throughput, "cases", lambda: rows)
     with pytest.raises(SystemExit) as stop:
         main(["validate", "routing"])
     assert stop.value.code == 0
     assert "closed form" in capsys.readouterr().out
-    monkeypatch.setattr(validation_routing, "simulated_throughput", lambda *_, **__: 0.5)
+    monkeypatch.setattr(throughput, "simulated_throughput", lambda *_, **__: 0.5)
     with pytest.raises(SystemExit) as stop:
         main(["validate", "routing"])
     assert stop.value.code == 1

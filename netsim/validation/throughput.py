@@ -17,9 +17,9 @@ from netsim.routing import paths, routings, saturation
 from netsim.routing.fluid import BY_PATH, injection_bytes_per_s
 from netsim.routing.patterns import demand
 from netsim.topologies import Topology, dragonfly, fat_tree, mesh, torus, xgft
-from netsim.validation import Check, Report
+from netsim.validation.report import Check, Table
 
-__all__ = ["Case", "cases", "routing_checks", "simulated_throughput", "validate_routing"]
+__all__ = ["Case", "cases", "routing_checks", "routing_tables", "simulated_throughput"]
 
 TOLERANCE = 1e-9
 # The interior-point solution is that good.
@@ -194,7 +194,7 @@ def routing_checks(rows: list[Case] | None = None) -> list[Check]:
     return checks
 
 
-def validate_routing() -> Report:
+def routing_tables() -> list[Table]:
     """The table of ``netsim validate routing``."""
     title = "Saturation throughput per host (host and link bandwidth 1; fluid: links between switches; simulated: at most 1)"
-    return Report(tables=((title, HEAD, tuple(routing_checks())),))
+    return [(title, HEAD, tuple(routing_checks()))]
