@@ -283,7 +283,8 @@ class Simulation:
 
     def _allocate(self, capacity: Float64, bins: int) -> k.State:
         n, links = self.graph.n_tasks, self.n_links
-        slots = 64
+        # Room for a thousand transfers at once; each enlargement later leaves and enters the compiled loop.
+        slots = min(1024, max(64, n))
         rows = self._private + (slots if self._caps else 0)
         bin_row = np.full(links, -1, np.int32)
         bin_row[self._bin_link] = np.arange(self._bin_link.size, dtype=np.int32)
@@ -307,8 +308,8 @@ class Simulation:
             critical=np.full(n, -1, np.int32),
             waiting=np.zeros(n, np.int32),
             stack=np.empty(n + 1, np.int32),
-            timer_s=np.empty(1024),
-            timer=np.empty(1024, np.int64),
+            timer_s=np.empty(16 * slots),
+            timer=np.empty(16 * slots, np.int64),
             node=_records(k.NODE, slots),
             free_node=np.arange(slots - 1, -1, -1, dtype=np.int32),
             slot_of_route=np.full(max(self._n_routes, 1), -1, np.int32),
@@ -332,7 +333,7 @@ class Simulation:
             free=np.arange(slots - 1, -1, -1, dtype=np.int32),
             touched=np.empty(rows, np.int32),
             dirty=np.empty(rows, np.int32),
-            pool=np.empty(1024, np.int32),
+            pool=np.empty(16 * slots, np.int32),
             level_key=np.empty(3 * rows + 64),
             level_node=np.empty(3 * rows + 64, np.int32),
             head=np.full(k.BUCKETS, -1, np.int32),
