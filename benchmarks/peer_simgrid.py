@@ -476,10 +476,10 @@ def main(options: argparse.Namespace) -> int:
         recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
     peer = find_peer(options.simgrid)
     notes = [
-        f"{time.strftime('%Y-%m-%d')}, {machine()}. CPU seconds on one thread without compilation and, on both sides, without "
-        f"set-up (platform and routes; netsim's is shown); netsim: the best of {REPEATS}; SimGrid 4.1: the faster of its modes Full and "
-        f"Lazy, stopped at {PEER_LIMIT_S:.0f} s; full solve: netsim re-solving all flows at each event, stopped at {FULL_LIMIT_S:.0f} s. *to SimGrid*, *to full solve*: largest relative "
-        "difference of finish times."
+        f"{time.strftime('%Y-%m-%d')}, {machine()}. CPU seconds on one thread, without compilation and, on both sides, without set-up "
+        f"(platform and routes; netsim's is shown). netsim: the best of {REPEATS}; SimGrid 4.1: the faster of its modes Full and Lazy, "
+        f"stopped at {PEER_LIMIT_S:.0f} s; full solve: netsim re-solving all flows at each event, stopped at {FULL_LIMIT_S:.0f} s. "
+        "*to SimGrid*, *to full solve*: largest relative difference of finish times."
     ]
     with tempfile.TemporaryDirectory() as folder:
         if peer is None:
