@@ -46,6 +46,7 @@ FULL_LIMIT_S = 100.0
 RATE = 12.5e9
 AGREES = 1e-9
 REPEATS = 5
+PEER_REPEATS, PEER_SHORT_S = 3, 40.0
 HEAD = ("case", "transfers", "set-up", "netsim", "SimGrid", "ratio", "to SimGrid", "full solve", "to full solve")
 REPLAY_HEAD = ("case", "tasks", "CPU", "tasks/s", "memory beyond the input", "to closed form")
 
@@ -228,6 +229,16 @@ def run_simgrid(peer: Peer, case: Case) -> tuple[PeerRun, str]:
         if best is None or (not run.stopped and (best.stopped or run.cpu_s < best.cpu_s)):
             best, mode_of_best = run, mode
     assert best is not None
+    for _ in range(PEER_REPEATS - 1):
+        # Short runs vary as netsim's do: the best of several, too.
+        if best.stopped or best.cpu_s > PEER_SHORT_S:
+            break
+        run = run_peer(
+            peer, **case.flows, src=case.src, dst=case.dst, edge_from=case.edge_from, edge_to=case.edge_to, mode=mode_of_best,
+            limit_s=PEER_LIMIT_S,
+        )  # fmt: skip
+        if run.cpu_s < best.cpu_s:
+            best = run
     return best, mode_of_best
 
 
@@ -478,7 +489,7 @@ def main(options: argparse.Namespace) -> int:
     notes = [
         f"{time.strftime('%Y-%m-%d')}, {machine()}. CPU seconds on one thread, without compilation and, on both sides, without set-up "
         f"(platform and routes; netsim's is shown). netsim: the best of {REPEATS}; SimGrid 4.1: the faster of its modes Full and Lazy, "
-        f"stopped at {PEER_LIMIT_S:.0f} s; full solve: netsim re-solving all flows at each event, stopped at {FULL_LIMIT_S:.0f} s. "
+        f"below {PEER_SHORT_S:.0f} s the best of {PEER_REPEATS}, stopped at {PEER_LIMIT_S:.0f} s; full solve: netsim re-solving all flows at each event, stopped at {FULL_LIMIT_S:.0f} s. "
         "*to SimGrid*, *to full solve*: largest relative difference of finish times."
     ]
     with tempfile.TemporaryDirectory() as folder:
