@@ -489,7 +489,8 @@ def main(options: argparse.Namespace) -> int:
     notes = [
         f"{time.strftime('%Y-%m-%d')}, {machine()}. CPU seconds on one thread, without compilation and, on both sides, without set-up "
         f"(platform and routes; netsim's is shown). netsim: the best of {REPEATS}; SimGrid 4.1: the faster of its modes Full and Lazy, "
-        f"below {PEER_SHORT_S:.0f} s the best of {PEER_REPEATS}, stopped at {PEER_LIMIT_S:.0f} s; full solve: netsim re-solving all flows at each event, stopped at {FULL_LIMIT_S:.0f} s. "
+        f"below {PEER_SHORT_S:.0f} s the best of {PEER_REPEATS}, stopped at {PEER_LIMIT_S:.0f} s; "
+        f"full solve: netsim re-solving all flows at each event, stopped at {FULL_LIMIT_S:.0f} s. "
         "*to SimGrid*, *to full solve*: largest relative difference of finish times."
     ]
     with tempfile.TemporaryDirectory() as folder:

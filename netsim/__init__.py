@@ -13,14 +13,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from netsim import engine, jobs, routing, testing, topologies, traces, traffic
+    from netsim import engine, jobs, optics, routing, testing, topologies, traces, traffic
     from netsim.api import replay, simulate
     from netsim.results import Result, read_result
     from netsim.traces import Trace, read_trace
 
 __version__ = "0.1.0"
 
-_MODULES = ("engine", "jobs", "routing", "testing", "topologies", "traces", "traffic")
+_MODULES = ("engine", "jobs", "optics", "routing", "testing", "topologies", "traces", "traffic")
 _NAMES = {
     "replay": "netsim.api",
     "simulate": "netsim.api",
@@ -35,6 +35,7 @@ __all__ = [
     "Trace",
     "engine",
     "jobs",
+    "optics",
     "read_result",
     "read_trace",
     "replay",
