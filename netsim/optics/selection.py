@@ -114,7 +114,8 @@ class Problem:
         key, row = np.unique(u[apart] * n + v[apart], return_inverse=True)
         weight = np.bincount(row, weights=worth[apart], minlength=key.size)
         notes = []
-        enough = 4 * int(self.ports.sum())
+        # Twice what bidirectional circuits could use.
+        enough = int(self.ports.sum())
         work = float(key.size) * self._work()
         if work > MOST_WORK and key.size > enough:
             kept = np.sort(np.lexsort((key, -weight))[: max(enough, int(MOST_WORK / self._work()))])
