@@ -79,9 +79,9 @@ def child(family: str, size: int) -> None:
 def main(options: argparse.Namespace) -> int:
     rows = []
     notes = [
-        f"{time.strftime('%Y-%m-%d')}, {platform.processor() or platform.machine()}, Python {platform.python_version()}. CPU seconds "
-        f"on one core without compilation; {PORTS} ports a switch, circuits both ways; demand heavy-tailed (Pareto 1.2), {PAIRS_PER_SWITCH} pairs "
-        "a switch; byte-hops: those saved, of all; memory: peak of the whole process."
+        f"{time.strftime('%Y-%m-%d')}, {platform.processor() or platform.machine()}, Python {platform.python_version()}. "
+        f"CPU seconds on one core without compilation; {PORTS} ports a switch, circuits both ways; demand heavy-tailed (Pareto 1.2), "
+        f"{PAIRS_PER_SWITCH} pairs a switch; byte-hops: those saved, of all; memory: peak of the whole process."
     ]
     for family in options.only or FAMILIES:
         for size in range(len(FAMILIES[family])):
@@ -97,7 +97,8 @@ def main(options: argparse.Namespace) -> int:
                     name=f"{family} {m['switches']}", ok=True, error=0.0, limit=0.0,
                     cells=(
                         family, f"{m['switches']:,}", f"{m['pairs']:,}", f"{m['circuits']:,}", f"{m['loads']:.2f} s",
-                        f"{m['select']:.2f} s",                        f"{m['evaluations']:,}", f"-{100 * m['saved']:.0f} %", f"{m['memory']:.2f} GiB",
+                        f"{m['select']:.2f} s",                        f"{m['evaluations']:,}",
+                        f"-{100 * m['saved']:.0f} %", f"{m['memory']:.2f} GiB",
                     ),
                 )
             )  # fmt: skip
