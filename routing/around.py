@@ -12,7 +12,7 @@ from netsim.routing.pathset import Paths
 from netsim.routing.registry import hosts
 from netsim.topologies import Topology
 
-__all__ = ["paths_around"]
+__all__ = ["paths_around", "shortest_walks"]
 
 
 def paths_around(
@@ -55,9 +55,26 @@ def paths_around(
     >>> direct.hops.tolist(), paths_around(net, [0], [5], dead).hops.tolist()
     ([3], [4])
     """
+    src, dst = hosts(topology, source, destination)
+    return shortest_walks(topology, src, dst, dead, seed=seed)
+
+
+def shortest_walks(
+    topology: Topology, source: npt.ArrayLike, destination: npt.ArrayLike, dead: npt.ArrayLike, *, seed: int = 0
+) -> Paths:
+    """Like `paths_around`, between any vertices, switches included; an empty path from a vertex to itself too.
+
+    Parameters
+    ----------
+    topology : Topology
+    source, destination : array_like of int, shape (n,)
+        Vertices.
+    dead : array_like of bool, shape (n_links,)
+    seed : int
+    """
     from netsim.routing import _kernels
 
-    src, dst = hosts(topology, source, destination)
+    src, dst = np.asarray(source, dtype=np.int64), np.asarray(destination, dtype=np.int64)
     lost = np.asarray(dead, dtype=bool)
     if lost.shape != (topology.n_links,):
         raise InputError("dead links", f"need one value per link ({topology.n_links})", got=f"shape {lost.shape}")

@@ -152,6 +152,8 @@ class Actions:
     fail_task : array_like of int, shape (f,)
         Transfers that fail: those under way at once, those that have not started when they start, unless rerouted before. See
         ``failed`` of `EngineResult`.
+    ask_s : float, optional
+        Ask this controller again at this time too, besides its own; later than now.
     """
 
     set_link: npt.ArrayLike = ()
@@ -159,6 +161,7 @@ class Actions:
     reroute_task: npt.ArrayLike = ()
     routes: Routes | None = None
     fail_task: npt.ArrayLike = ()
+    ask_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +222,7 @@ class _Clock:
         # A run that is taken up again does not repeat the past.
         self._at = int(np.searchsorted(self._listed, now_s, side="right" if now_s > 0 else "left"))
         self._tick = 0
+        self._asked = np.inf
         if now_s > 0:
             self.pass_by(now_s)
 
@@ -226,9 +230,18 @@ class _Clock:
     def next_s(self) -> float:
         listed = float(self._listed[self._at]) if self._at < self._listed.size else np.inf
         period = self.control.period_s
-        return listed if period is None else min(listed, self._tick * period)
+        return min(listed, self._asked, np.inf if period is None else self._tick * period)
+
+    def ask(self, actions: Actions, now_s: float) -> None:
+        """Take up the wish to be asked again."""
+        if actions.ask_s is not None:
+            if not actions.ask_s > now_s:
+                raise InputError("controller", f"can ask to be asked after {now_s} s", got=actions.ask_s)
+            self._asked = float(actions.ask_s)
 
     def pass_by(self, now_s: float) -> None:
+        if self._asked <= now_s:
+            self._asked = np.inf
         while self._at < self._listed.size and self._listed[self._at] <= now_s:
             self._at += 1
         if self.control.period_s is not None:
@@ -286,6 +299,7 @@ class Steering:
             if actions is None:
                 continue
             acted = True
+            clock.ask(actions, now)
             if self._carry_out(actions):
                 late += [
                     c
@@ -295,6 +309,7 @@ class Steering:
         for clock in late:
             actions = clock.control.act(View(self._simulation))
             if actions is not None:
+                clock.ask(actions, now)
                 self._carry_out(actions)
         events = int(self._simulation._state.integer[k.I_EVENTS])
         self._idle = 0 if acted or events != self._events else self._idle + 1
