@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal, s_mod_k
-from netsim.routing.around import paths_around
+from netsim.routing.around import paths_around, shortest_walks
 from netsim.routing.fluid import fluid_loads, fluid_routings
 from netsim.routing.kshortest import k_shortest
 from netsim.routing.multipath import Sprayed, path_use, spray, subflows
@@ -47,6 +47,7 @@ __all__ = [
     "routings",
     "s_mod_k",
     "saturation",
+    "shortest_walks",
     "spray",
     "subflows",
     "ugal_g",

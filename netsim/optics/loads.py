@@ -418,3 +418,51 @@ def spill_shares(fabric: Fabric, demand: SwitchDemand, *, rounds: int = 12) -> F
 def has_circuits(topology: Topology) -> bool:
     """Whether some links are circuits."""
     return OPTICAL in topology.layer_names
+
+
+def assigned(fabric: Fabric, u: Int64, v: Int64, size_bytes: Float64, share: Float64) -> Int64:
+    """Which circuit link each whole flow takes when circuits take these shares, int64, shape (flows,): its place among them, or -1.
+
+    What `spill_shares` gives for bytes, for flows that cannot be divided: the largest first, each to the best of its circuits that has
+    the most room, as long as at least half of it fits.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        With circuits.
+    u, v : int64 array, shape (flows,)
+        Switches.
+    size_bytes : float64 array, shape (flows,)
+    share : float64 array, shape (circuit links,)
+    """
+    a, b = fabric.circuit_ends
+    found = np.full(u.size, -1, np.int64)
+    if not a.size or not u.size:
+        return found
+    key, row = np.unique(u * fabric.n + v, return_inverse=True)
+    pair_u, pair_v = key // fabric.n, key % fabric.n
+    cost = fabric.hop_cost
+    best: list[Int64] = []
+    step = max(1, int(2e7 // a.size))
+    for begin in range(0, key.size, step):
+        s, d = pair_u[begin : begin + step], pair_v[begin : begin + step]
+        via = cost[s][:, a] + np.float32(1.0) + cost[b][:, d].T
+        via[(s[:, None] == a[None, :]) & (d[:, None] == b[None, :])] = 0.0
+        least = via.min(axis=1)
+        better = least < cost[s, d]
+        best += [np.flatnonzero(via[i] == least[i]) if better[i] else np.empty(0, np.int64) for i in range(s.size)]
+    ways = np.array([x.size for x in best])
+    of_pair = np.bincount(row, weights=size_bytes, minlength=key.size)
+    room = np.zeros(a.size)
+    for i in np.flatnonzero(ways):
+        room[best[i]] += of_pair[i] / ways[i]
+    room *= share
+    for flow in np.lexsort((np.arange(u.size), -size_bytes)).tolist():
+        choice = best[row[flow]]
+        if not choice.size:
+            continue
+        arc = int(choice[int(np.argmax(room[choice]))])
+        if room[arc] >= 0.5 * size_bytes[flow] and share[arc] > 0:
+            found[flow] = arc
+            room[arc] -= size_bytes[flow]
+    return found
