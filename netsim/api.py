@@ -20,6 +20,7 @@ from netsim.core.units import format_bytes, format_time
 from netsim.engine import CapacityChanges, EngineResult, Progress, Routes, Simulation
 from netsim.jobs import Placement, place
 from netsim.jobs.placement import check_ranks_per_host
+from netsim.optics import CircuitControl, OpticalNetwork, Optics, SwitchDemand, decider, optical_network
 from netsim.results import Result
 from netsim.results.carried import clock_note, settle
 from netsim.results.summary import summarise
@@ -89,6 +90,8 @@ def replay(
     allow_incomplete: bool = False,
     steady_collectives: bool = False,
     changes: CapacityChanges | None = None,
+    optics: Optics | str | None = None,
+    optical_demand: SwitchDemand | None = None,
     seed: int = 0,
     bins: int = DEFAULT_BINS,
     level_tolerance: float = 0.0,
@@ -130,6 +133,10 @@ def replay(
         Bulk mode: pipelined collectives as flows without steps, see `netsim.traffic.lower`.
     changes : CapacityChanges, optional
         Links that change capacity during the run.
+    optics : Optics or str, optional
+        Optical circuits beside the network, and who lights which: ``"eefi:ports=4,delay=10ms"``, see `netsim.optics.Optics`.
+    optical_demand : SwitchDemand, optional
+        What is known from earlier runs, for ``know=given``.
     seed : int
         For random placement and hashed routing.
     bins : int
@@ -192,6 +199,8 @@ def replay(
         latency_mode=latency_mode,
         local_bytes_per_s=local_bytes_per_s,
         changes=changes,
+        optics=optics,
+        optical_demand=optical_demand,
         seed=seed,
         bins=bins,
         level_tolerance=level_tolerance,
@@ -239,6 +248,8 @@ def simulate(
     local_bytes_per_s: float = np.inf,
     priority: npt.ArrayLike | None = None,
     changes: CapacityChanges | None = None,
+    optics: Optics | str | None = None,
+    optical_demand: SwitchDemand | None = None,
     seed: int = 0,
     bins: int = DEFAULT_BINS,
     level_tolerance: float = 0.0,
@@ -274,6 +285,8 @@ def simulate(
         local_bytes_per_s=local_bytes_per_s,
         priority=priority,
         changes=changes,
+        optics=optics,
+        optical_demand=optical_demand,
         seed=seed,
         bins=bins,
         level_tolerance=level_tolerance,
@@ -301,6 +314,7 @@ def _long_gap_note(trace: Trace) -> list[str]:
 class _Run:
     graph: TaskGraph
     topology: Topology
+    electrical: Topology
     routing: str
     placement: Placement
     routes: Routes
@@ -308,6 +322,7 @@ class _Run:
     latency_mode: str
     local_bytes_per_s: float
     approximations: dict[str, float]
+    lights: dict[str, Any] | None = None
 
 
 def _run(
@@ -320,6 +335,8 @@ def _run(
     latency_mode: str,
     local_bytes_per_s: float,
     changes: CapacityChanges | None,
+    optics: Optics | str | None,
+    optical_demand: SwitchDemand | None,
     seed: int,
     bins: int,
     level_tolerance: float,
@@ -332,29 +349,55 @@ def _run(
     if bins > MOST_BINS:
         raise InputError("time bins", f"must be an even number from 0 to {MOST_BINS}", got=bins)
     routes = _routes(graph, topology, name, placement.host, seed=seed, per_flow_labels=per_flow_labels)
-    engine = Simulation(
-        graph=graph,
-        routes=routes,
-        capacity_bytes_per_s=topology.link_capacity_bytes_per_s,
-        latency_mode=latency_mode,
-        local_bytes_per_s=local_bytes_per_s,
-        priority=priority,
-        changes=changes,
-        bins=bins,
-        level_tolerance=level_tolerance,
-        completion_window=completion_window,
-        certify=certify,
-    ).run(progress=progress)
-    engine = settle(
-        engine,
-        graph=graph,
-        routes=routes,
-        capacity_bytes_per_s=topology.link_capacity_bytes_per_s,
-        changes=changes,
-    )
+    if optics is None and optical_demand is not None:
+        raise InputError("optical demand", "goes with optics", got="none")
+    network = topology
+    lights: dict[str, Any] | None = None
+
+    def simulation(of: Topology, routed: Routes) -> Simulation:
+        return Simulation(
+            graph=graph,
+            routes=routed,
+            capacity_bytes_per_s=of.link_capacity_bytes_per_s,
+            latency_mode=latency_mode,
+            local_bytes_per_s=local_bytes_per_s,
+            priority=priority,
+            changes=changes,
+            bins=bins,
+            level_tolerance=level_tolerance,
+            completion_window=completion_window,
+            certify=certify,
+        )
+
+    def electrical_only() -> EngineResult:
+        return settle(
+            simulation(topology, routes).run(progress=progress),
+            graph=graph,
+            routes=routes,
+            capacity_bytes_per_s=topology.link_capacity_bytes_per_s,
+            changes=changes,
+        )
+
+    if optics is None:
+        engine = electrical_only()
+    else:
+        settings = Optics.parse(optics) if isinstance(optics, str) else optics
+        switches = settings.switches(topology, seed=seed)
+        hardware = optical_network(topology, switches)
+        # Knowledge of what comes when is that of a run without circuits; it is also what circuits are measured by.
+        pilot = None if settings.know == "measured" else electrical_only()
+        engine, lights = _with_circuits(
+            graph, placement.host, routes, hardware, settings, optical_demand, pilot, simulation, progress, seed
+        )
+        if pilot is not None and lights["slower"]:
+            engine = pilot
+        else:
+            network = hardware.topology
     return _Run(
         graph=graph,
-        topology=topology,
+        topology=network,
+        electrical=topology,
+        lights=lights,
         routing=name,
         placement=placement,
         routes=routes,
@@ -367,6 +410,70 @@ def _run(
             if part > 0
         },
     )
+
+
+def _with_circuits(
+    graph: TaskGraph,
+    host: Int32,
+    routes: Routes,
+    hardware: OpticalNetwork,
+    settings: Optics,
+    demand: SwitchDemand | None,
+    pilot: EngineResult | None,
+    simulation: Callable[[Topology, Routes], Simulation],
+    progress: Callable[[Progress], None] | None,
+    seed: int,
+) -> tuple[EngineResult, dict[str, Any]]:
+    """Run with circuits; what the hardware did, and whether that was slower than without (only then is the pilot's outcome taken)."""
+    finite = np.isfinite(settings.window_s)
+    control = CircuitControl(
+        network=hardware,
+        graph=graph,
+        host=host,
+        routes=routes,
+        decide=decider(
+            settings,
+            hardware.switches,
+            pilot_start_s=None if pilot is None else pilot.start_s,
+            demand=demand,
+        ),
+        times_s=None if finite else np.zeros(1),
+        period_s=settings.window_s if finite else None,
+        policy=settings.policy,
+        seed=seed,
+    )
+    # A row per port that nothing takes at first, so that the links of ports have time bins too.
+    port = np.arange(hardware.first_link, hardware.topology.n_links)
+    seen = Routes(
+        of_task=routes.of_task,
+        ptr=np.concatenate([routes.ptr, routes.ptr[-1] + 1 + np.arange(port.size)]),
+        link=np.concatenate([routes.link, port.astype(routes.link.dtype)]),
+        latency_s=np.concatenate([routes.latency_s, np.zeros(port.size)]),
+    )
+    engine = simulation(hardware.topology, seen).run(progress=progress, controller=control.control)
+    control.finish(engine.now_s)
+    log = control.log
+    optical = engine.link_bytes[hardware.first_link :]
+    lights = {
+        "settings": settings.to_dict(),
+        "ports": hardware.n_ports,
+        "reconfigurations": log.reconfigurations,
+        "circuits_set_up": log.set_up,
+        "circuits_torn_down": log.torn_down,
+        "circuits_most": log.most,
+        "circuits_refused": log.refused,
+        "dark_s": log.dark_s,
+        "lit_s": log.lit_s,
+        "optical_bytes": float(optical.sum() / 2),
+        "moved_transfers": log.moved_transfers,
+        "electrical_only_s": None,
+        "slower": False,
+    }
+    if pilot is not None and pilot.status == engine.status == "finished":
+        lights["electrical_only_s"] = pilot.makespan_s
+        lights["with_circuits_s"] = engine.makespan_s
+        lights["slower"] = bool(settings.what_if and engine.makespan_s > pilot.makespan_s)
+    return engine, lights
 
 
 def _routes(
@@ -401,15 +508,15 @@ def _provenance(run: _Run, *, seed: int) -> dict[str, Any]:
         "numba": version("numba"),
         "pyarrow": version("pyarrow"),
         "topology": {
-            "family": run.topology.family,
-            "params": {key: _plain(value) for key, value in run.topology.params.items()},
-            "sha256": run.topology.content_hash,
-            "hosts": run.topology.n_hosts,
-            "switches": run.topology.n_switches,
-            "links": run.topology.n_links,
+            "family": run.electrical.family,
+            "params": {key: _plain(value) for key, value in run.electrical.params.items()},
+            "sha256": run.electrical.content_hash,
+            "hosts": run.electrical.n_hosts,
+            "switches": run.electrical.n_switches,
+            "links": run.electrical.n_links,
         },
         "routing": run.routing,
-        "placement": {"name": run.placement.name, "idle_hosts": run.placement.idle_hosts(run.topology.n_hosts)},
+        "placement": {"name": run.placement.name, "idle_hosts": run.placement.idle_hosts(run.electrical.n_hosts)},
         "latency_mode": run.latency_mode,
         "local_bytes_per_s": _plain(run.local_bytes_per_s),
         "seed": seed,
@@ -476,7 +583,10 @@ def _result(
         in_calls_s=in_calls,
         finish_s=finish,
         serial=serial,
+        rerouted=run.topology is not run.electrical,
     )
+    if run.lights is not None:
+        summary["optics"] = run.lights
     free = run.local_bytes_per_s == np.inf
     summary["on_host_speed"] = (
         " (in no time; see --local-rate)" if free else f" (at {format_bytes(run.local_bytes_per_s)}/s)"

@@ -67,6 +67,11 @@ NOTES_SHOWN = 6
 )
 @click.option("--local-rate", type=RATE, help="Speed between ranks of one host; default: no time.")
 @click.option("--allow-incomplete", is_flag=True, help="Drop (and count) calls that some ranks lack.")
+@click.option(
+    "--optics",
+    type=TEXT,
+    help="Optical circuits: METHOD:NAME=VALUE,..., e.g. eefi:ports=4,delay=10ms; see netsim optics settings.",
+)
 @click.option("--seed", type=WHOLE, default=0, show_default=True)
 @click.option("--bins", type=WHOLE, default=200, show_default=True, help="Time bins of the links table.")
 @click.option(

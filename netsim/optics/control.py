@@ -125,7 +125,7 @@ class CircuitControl:
         _, first, row = np.unique(key, axis=0, return_index=True, return_inverse=True)
         row = row.ravel()
         self._graph, self._routes = graph, routes
-        self._task = transfer
+        self._task: Int64 = transfer
         self._row = row
         self._row_ptr, order = csr_order(row, first.size)
         self._row_task = transfer[order]
@@ -163,6 +163,11 @@ class CircuitControl:
         row = self._row_of_task[task]
         amount = self._graph.amount[task] if size is None else size
         return SwitchDemand.of_pairs(self._fabric.n, self._u[row], self._v[row], amount)
+
+    @property
+    def tasks(self) -> Int64:
+        """All transfers between switches."""
+        return self._task
 
     @property
     def fabric(self) -> Fabric:

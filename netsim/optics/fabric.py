@@ -112,7 +112,9 @@ def optical_network(topology: Topology, switches: CircuitSwitches) -> OpticalNet
         link_layer=longer(topology.link_layer, len(names) - 1),
         layer_names=names,
         vertex_names=(*of_vertex, *(f"optical core {c}" for c in range(switches.cores))),
-        params=MappingProxyType(dict(topology.params)),
+        # What is derived from the structure of the family does not know the cores.
+        family="graph",
+        params=MappingProxyType({}),
     )
     return OpticalNetwork(
         switches=switches,

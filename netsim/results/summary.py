@@ -32,10 +32,12 @@ def summarise(
     in_calls_s: Float64,
     finish_s: Float64,
     serial: bool,
+    rerouted: bool = False,
 ) -> dict[str, Any]:
     """Numbers of one run; plain Python values with units in their names.
 
     ``serial`` says that the local work of a rank is one chain, so that its sum bounds the makespan (several streams overlap).
+    ``rerouted`` says that transfers left the given routes during the run: bytes are then checked where they leave the hosts.
 
     Raises
     ------
@@ -73,6 +75,9 @@ def summarise(
     hop_bytes = _routed_bytes(graph, routes)
     if finished:
         carried = float(result.link_bytes.sum())
+        if rerouted:
+            leaves = (topology.link_src < topology.n_hosts) & (topology.link_dst >= topology.n_hosts)
+            carried, hop_bytes = float(result.link_bytes[leaves].sum()), float(size[away].sum())
         if abs(carried - hop_bytes) > 1e-6 * max(hop_bytes, 1.0):
             raise NetsimError(
                 "result",
@@ -231,6 +236,8 @@ def screen(
                 f"  {'':<15} {100 * link['utilisation']:>6.2f}% {100 * link['peak_bin_utilisation']:>6.1f}%  "
                 f"{format_bytes(link['bytes']):>9}  {link['name']} ({link['layer']})"
             )
+    if "optics" in s:
+        lines += [f"  {name:<15} {text}" for name, text in optics_lines(s["optics"])]
     if len(s["layers"]) > 1:
         parts = [
             f"{x['layer']} {100 * x['mean_utilisation']:.2f}/{100 * x['max_utilisation']:.2f} %" for x in s["layers"]
@@ -245,6 +252,42 @@ def screen(
             f"all in all {format_time(wall['total_s'])}",
         )
     return lines
+
+
+def optics_lines(optics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the optical hardware did, for people: names and texts."""
+    used = optics["settings"]
+    rows = [
+        (
+            "optics",
+            f"{used['method']} ({used['objective']}), knows: {used['know']}, {used['policy']}; {count(optics['ports'], 'port')}, "
+            f"delay {used['delay']}",
+        )
+    ]
+    if optics["slower"]:
+        return [
+            *rows,
+            (
+                "",
+                f"left dark: with circuits {format_time(optics['with_circuits_s'], 5)}, without "
+                f"{format_time(optics['electrical_only_s'], 5)}",
+            ),
+        ]
+    if optics["circuits_set_up"] == 0:
+        return [*rows, ("", "left dark: no change of circuits would have paid for its dark time")]
+    rows.append(
+        (
+            "",
+            f"{count(optics['circuits_set_up'], 'circuit')} set up in {count(optics['reconfigurations'], 'reconfiguration')}, "
+            f"{format_bytes(optics['optical_bytes'])} over circuits",
+        )
+    )
+    if optics["electrical_only_s"]:
+        change = optics["with_circuits_s"] / optics["electrical_only_s"] - 1
+        rows.append(
+            ("", f"electrical only: {format_time(optics['electrical_only_s'], 5)}; circuits make {100 * change:+.1f} %")
+        )
+    return rows
 
 
 def rate_text(topology: Topology) -> str:
