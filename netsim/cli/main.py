@@ -14,6 +14,7 @@ import netsim
 from netsim.cli.capture import capture
 from netsim.cli.catalogue import collectives, doctor, explain, placements, routings, topologies, warmup
 from netsim.cli.memory import limited
+from netsim.cli.optics import optics
 from netsim.cli.output import one_line
 from netsim.cli.replay import replay
 from netsim.cli.saturate import patterns, saturate
@@ -63,7 +64,8 @@ def cli(debug: bool) -> None:
 
 
 for _command in (
-    replay, capture, trace, topo, explain, topologies, routings, collectives, placements, patterns, saturate, validate, doctor, warmup
+    replay, capture, trace, topo, explain, topologies, routings, collectives, placements, patterns, saturate, optics, validate, doctor,
+    warmup,
 ):  # fmt: skip
     cli.add_command(_command)
 

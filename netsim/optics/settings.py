@@ -29,14 +29,30 @@ class Optics:
 
     Attributes
     ----------
-    method, objective : str
-        See `netsim.optics.select`.
-    ports, cores : int
+    method : str
+        Who chooses circuits: see `netsim.optics.select`.
+    objective : str
+        What eefi saves: sum (byte-hops), phi or max (the fullest links).
+    ports : int
         Optical ports of each switch on each core.
-    capacity, latency, delay, delay_per_change, guard : str
-        See `netsim.optics.circuit_switches`.
+    cores : int
+        Optical switches side by side.
+    capacity : str
+        Of a circuit, each direction.
+    latency : str
+        Of a circuit.
+    delay : str
+        Time to change circuits.
+    delay_per_change : str
+        More of it for each circuit set up or torn down.
+    guard : str
+        Time to settle after a change.
     spread : str
-    all_stop, directed : bool
+        Law of the delay: none, uniform, exponential, lognormal.
+    all_stop : bool
+        All circuits of a core are dark while it changes, not only those that change.
+    directed : bool
+        Transmitters and receivers are switched apart.
     policy : str
         What traffic does in the dark: ``fallback``, ``wait``, ``drain``.
     know : str
