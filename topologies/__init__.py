@@ -19,6 +19,7 @@ from netsim.topologies.graphs import from_networkx, to_networkx
 from netsim.topologies.grids import mesh, torus, twisted_torus
 from netsim.topologies.hyperxs import flattened_butterfly, full_mesh, hypercube, hyperx
 from netsim.topologies.many_links import bcube, rail_optimized
+from netsim.topologies.prices import bill, read_prices
 from netsim.topologies.stars import star
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import fat_tree, k_ary_n_tree, xgft
@@ -29,6 +30,7 @@ __all__ = [
     "Parameter",
     "Topology",
     "bcube",
+    "bill",
     "build",
     "describe",
     "dragonfly",
@@ -47,6 +49,7 @@ __all__ = [
     "mesh",
     "polarfly",
     "rail_optimized",
+    "read_prices",
     "scale_links",
     "slim_fly",
     "star",

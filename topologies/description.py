@@ -15,6 +15,7 @@ from netsim.topologies.distance_forms import distances_by_structure
 from netsim.topologies.distances import EXACT_UP_TO, Distances, distances
 from netsim.topologies.graphs import MARK_HOSTS
 from netsim.topologies.many_links import MANY_LINKS, host_distances
+from netsim.topologies.prices import Bill, Prices, bill
 from netsim.topologies.topology import Topology
 from netsim.topologies.trees import tree_shape
 
@@ -55,6 +56,8 @@ class Description:
     injection_bytes_per_s : float
         What all hosts together can send.
     bisection : Bisection or None
+    bill : Bill
+        Cost and power of ports, cables and transceivers.
     """
 
     topology: Topology
@@ -70,6 +73,7 @@ class Description:
     n_components: int
     injection_bytes_per_s: float
     bisection: Bisection | None
+    bill: Bill
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, text and lists, ready for JSON; the numbers at the top are what ``expect`` knows."""
@@ -105,6 +109,7 @@ class Description:
             "n_components": self.n_components,
             "injection_bytes_per_s": _plain(self.injection_bytes_per_s),
             "content_hash": t.content_hash,
+            **self.bill.to_dict(),
         }
         if self.links_per_group_pair is not None:
             found["links_per_group_pair"] = self.links_per_group_pair
@@ -151,6 +156,7 @@ class Description:
             rows.append(("bisection", self._bisection_text(self.bisection)))
         if self.n_components != 1:
             rows.append(("components", f"{self.n_components}: not every vertex reaches every other"))
+        rows += self.bill.lines()
         return [f"{name:16}  {text}" for name, text in rows]
 
     def _bisection_text(self, found: Bisection) -> str:
@@ -167,12 +173,12 @@ class Description:
         return f"between {lower} and {upper} one way (bounds: {found.method})"
 
 
-def describe(topology: Topology) -> Description:
-    """Describe a topology: counts, ports, distances, oversubscription, injection and bisection bandwidth.
+def describe(topology: Topology, *, prices: Prices | None = None) -> Description:
+    """Describe a topology: counts, ports, distances, oversubscription, injection and bisection bandwidth, cost, power.
 
     Distances are searched up to 5000 switches; above, they follow from the structure (torus, mesh, trees, dragonflies
     that look the same from every group) or are sampled. The bisection is exact where theory gives it or the network is
-    small, and bounds otherwise. The text says which.
+    small, and bounds otherwise. The text says which. Cost and power: see :func:`netsim.topologies.prices.bill`.
 
     Examples
     --------
@@ -190,6 +196,8 @@ def describe(topology: Topology) -> Description:
                       diameter 4, average 2.589474 between all switches
     injection         1.6 Tb/s by all hosts
     bisection         800 Gb/s one way, 1 of half the injection (exact: narrowest level of the tree)
+    cost, power       30,080 USD, 0.4832 kW, 1,880 USD and 30.2 W per host
+    ...
     """
     t = topology
     n_cables, n_one_way = _cables(t)
@@ -223,6 +231,7 @@ def describe(topology: Topology) -> Description:
         n_components=_components(t),
         injection_bytes_per_s=float(t.link_capacity_bytes_per_s[t.link_src < t.n_hosts].sum()),
         bisection=bisection(t),
+        bill=bill(t, prices),
     )
 
 

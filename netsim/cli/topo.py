@@ -53,14 +53,26 @@ def _network(name: str | None, named: str | None, params: tuple[str, ...], hosts
     return resolve_topology(str(name or named), n_hosts=hosts or 1, params=key_values(params, "-p"))
 
 
-@topo.command(short_help="Counts, ports, distances and bisection.")
+@topo.command(short_help="Counts, ports, distances, bisection, cost, power.")
 @_which
+@click.option("--prices", type=PATH, metavar="FILE", help="TOML file with prices of ports, cables, transceivers.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def describe(name: str | None, named: str | None, params: tuple[str, ...], hosts: int | None, as_json: bool) -> None:
-    """Counts, ports, distances and bisection of a topology by NAME or from a file."""
-    from netsim.topologies import describe as describe_topology
+def describe(
+    name: str | None,
+    named: str | None,
+    params: tuple[str, ...],
+    hosts: int | None,
+    prices: str | None,
+    as_json: bool,
+) -> None:
+    """Counts, ports, distances, bisection, cost and power of a topology by NAME or from a file.
 
-    found = describe_topology(_network(name, named, params, hosts))
+    Prices are those of the file prices.toml in the package, each with its source, where --prices does not change them.
+    """
+    from netsim.topologies import describe as describe_topology
+    from netsim.topologies import read_prices
+
+    found = describe_topology(_network(name, named, params, hosts), prices=read_prices(prices))
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=1))
     else:

@@ -15,6 +15,7 @@ from netsim.core.text import count
 from netsim.core.units import format_rate, format_time
 from netsim.report.topology_layout import Layout, layout, nearest_gaps
 from netsim.topologies import Topology
+from netsim.topologies.prices import cable_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,16 +150,11 @@ def _figure(t: Topology, found: Layout, title: str | None) -> Figure:
 
 
 def _cables(t: Topology, hosts_drawn: bool) -> tuple[Int64, Int64]:
-    """One link of each set of parallel cables of a layer, and how many cables it stands for."""
+    """Cables to draw: one link of each set of parallel ones, and how many these are."""
+    link, number = cable_rows(t)
     base = 0 if hosts_drawn else t.n_hosts
-    rows = np.flatnonzero((t.link_src >= base) & (t.link_dst >= base))
-    low = np.minimum(t.link_src[rows], t.link_dst[rows]).astype(np.int64)
-    high = np.maximum(t.link_src[rows], t.link_dst[rows]).astype(np.int64)
-    key = (t.link_layer[rows] * np.int64(t.n_vertices) + low) * t.n_vertices + high
-    _, first, which = np.unique(key, return_index=True, return_inverse=True)
-    there = np.bincount(which, weights=t.link_src[rows] < t.link_dst[rows])
-    back = np.bincount(which) - there
-    return rows[first], np.maximum(there, back).astype(np.int64)
+    inside = (t.link_src[link] >= base) & (t.link_dst[link] >= base)
+    return link[inside], number[inside]
 
 
 def _draw_links(axes: Axes, t: Topology, found: Layout, hosts_drawn: bool) -> dict[int, tuple[str, float, int]]:
