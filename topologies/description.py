@@ -14,9 +14,10 @@ from netsim.topologies.bisection import Bisection, bisection
 from netsim.topologies.distance_forms import distances_by_structure
 from netsim.topologies.distances import EXACT_UP_TO, Distances, distances
 from netsim.topologies.graphs import MARK_HOSTS
+from netsim.topologies.grids import optical_ports
 from netsim.topologies.many_links import MANY_LINKS, host_distances
 from netsim.topologies.prices import Bill, Prices, bill
-from netsim.topologies.topology import Topology
+from netsim.topologies.topology import Topology, check_expected
 from netsim.topologies.trees import tree_shape
 
 __all__ = ["Description", "Layer", "describe"]
@@ -45,7 +46,7 @@ class Description:
     switch_ports, host_ports : (int, int)
         Least and most ports in use on a switch and on a host.
     links_per_group_pair : int or None
-        Dragonfly, Dragonfly+: parallel links between two groups.
+        Dragonfly, Dragonfly+, Cascade: parallel links between two groups.
     oversubscription : tuple of (str, float)
         Trees: capacity down over capacity up for the switches of each level.
     between_hosts, between_all : Distances
@@ -124,6 +125,11 @@ class Description:
                 found["bisection_bytes_per_s"] = _plain(self.bisection.lower_bytes_per_s)
         return found
 
+    def expect(self, **values: float) -> None:
+        """Assert numbers of :meth:`to_dict`; see :meth:`netsim.topologies.Topology.expect`."""
+        known = {key: x for key, x in self.to_dict().items() if isinstance(x, int | float)}
+        check_expected(f"topology {self.topology.family}", known, values)
+
     def lines(self) -> list[str]:
         """One screen of text."""
         t = self.topology
@@ -144,6 +150,10 @@ class Description:
         rows.append(("ports in use", f"{_span(self.switch_ports)} per switch, {_span(self.host_ports)} per host"))
         if self.links_per_group_pair is not None:
             rows.append(("group pairs", f"{count(self.links_per_group_pair, 'link')} each"))
+        if any(layer.name.startswith("optical ") for layer in self.layers) and t.params.get("block") is not None:
+            crossing = optical_ports(t)
+            n_ports = int(crossing.port_in.max()) + 1
+            rows.append(("optical switches", f"{int(crossing.switch.max()) + 1}, {n_ports} ports in use of each"))
         if self.oversubscription:
             ratios = ", ".join(f"{name} {ratio:.4g}:1" for name, ratio in self.oversubscription)
             rows.append(("oversubscription", ratios))
@@ -221,8 +231,8 @@ def describe(topology: Topology, *, prices: Prices | None = None) -> Description
         switch_ports=_bounds(ports[t.n_hosts :]),
         host_ports=_bounds(ports[: t.n_hosts]),
         links_per_group_pair=(
-            params["a" if t.family == "dragonfly" else "s"] * params["h"] // (params["g"] - 1)
-            if t.family in ("dragonfly", "dragonfly_plus") and params["g"] > 1
+            int((t.link_layer == t.layer_names.index("global")).sum()) // (params["g"] * (params["g"] - 1))
+            if t.family in ("dragonfly", "dragonfly_plus", "cascade") and params["g"] > 1
             else None
         ),
         oversubscription=_oversubscription(t),

@@ -55,6 +55,13 @@ def _network(name: str | None, named: str | None, params: tuple[str, ...], hosts
 
 @topo.command(short_help="Counts, ports, distances, bisection, cost, power.")
 @_which
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="Fail unless this number of --json is so; repeat.",
+)
 @click.option("--prices", type=PATH, metavar="FILE", help="TOML file with prices of ports, cables, transceivers.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def describe(
@@ -62,6 +69,7 @@ def describe(
     named: str | None,
     params: tuple[str, ...],
     hosts: int | None,
+    expected: tuple[str, ...],
     prices: str | None,
     as_json: bool,
 ) -> None:
@@ -69,10 +77,18 @@ def describe(
 
     Prices are those of the file prices.toml in the package, each with its source, where --prices does not change them.
     """
+    from netsim.core.errors import InputError
     from netsim.topologies import describe as describe_topology
     from netsim.topologies import read_prices
 
+    wanted: dict[str, float] = {}
+    for key, text in key_values(expected, "--expect").items():
+        try:
+            wanted[key] = float(text)
+        except ValueError:
+            raise InputError(f"option --expect {key}", "must be a number", got=repr(text)) from None
     found = describe_topology(_network(name, named, params, hosts), prices=read_prices(prices))
+    found.expect(**wanted)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=1))
     else:

@@ -203,9 +203,10 @@ def _groups(
     *,
     label: str = "",
     inner: npt.NDArray[np.bool_] | None = None,
+    columns: int = 0,
     kind_names: Sequence[str] = ("switch",),
 ) -> Layout:
-    """Groups on a circle, the switches of each on a small circle, or, where some are ``inner``, on two arcs."""
+    """Groups on a circle; in each the switches on a small circle, in rows of ``columns``, or ``inner`` ones below others."""
     n_groups = int(group.max()) + 1
     centre = _circle(n_groups) if n_groups > 1 else np.zeros((1, 2))
     outward = _unit(centre)
@@ -216,6 +217,12 @@ def _groups(
     for g in range(n_groups):
         members = np.flatnonzero(group == g)
         ahead, side = outward[g], np.array([outward[g, 1], -outward[g, 0]])
+        if columns:
+            row, column = np.divmod(np.arange(members.size), columns)
+            spot = np.stack([column / max(columns - 1, 1), row / max(row.max(), 1)], axis=1) - 0.5
+            xy[members] = centre[g] + radius * (1.5 * spot[:, :1] * side - 1.1 * spot[:, 1:] * ahead)
+            out[members] = ahead
+            continue
         if inner is None:
             place = _circle(members.size) if members.size > 1 else np.zeros((1, 2))
             local = 0.68 * radius * (place[:, :1] * side + place[:, 1:] * ahead)
@@ -229,6 +236,9 @@ def _groups(
             out[some] = ahead
     fan = 2.4 * np.pi / np.maximum(np.bincount(group).max(), 2) if inner is None else 0.8
     reach = radius * (0.30 if inner is None else 0.34)
+    if columns:
+        # Within the square of a router.
+        reach = radius * 0.6 / max(columns, 2)
     if inner is None and np.bincount(group).max() == 1:
         fan, reach = 1.2, min(0.16, 0.8 * np.pi / n_groups + 0.03)
     vertices = _with_hosts(t, xy, out, reach, min(fan, 1.9))
@@ -250,6 +260,12 @@ def _groups(
 
 def _dragonfly(t: Topology) -> Layout:
     return _groups(t, np.arange(t.n_switches) // t.params["a"], label="G", kind_names=("router",))
+
+
+def _cascade(t: Topology) -> Layout:
+    columns = t.params["columns"]
+    group = np.arange(t.n_switches) // (t.params["rows"] * columns)
+    return _groups(t, group, label="G", columns=columns, kind_names=("router",))
 
 
 def _dragonfly_plus(t: Topology) -> Layout:
@@ -306,6 +322,7 @@ def _grid(t: Topology) -> Layout:
     full = t.family in FULLY_CONNECTED
     dims = tuple(hyperx_shape(t)[0] if full else t.params["dims"])
     place = coordinates(np.arange(t.n_switches, dtype=np.int64), dims)
+    apart = place if t.params.get("block") is None else place + 0.9 * (place // np.array(t.params["block"]))
     # The last dimension runs fastest and goes to the right; sides of 1 need no direction.
     drawn = [d for d in range(len(dims))[::-1] if dims[d] > 1]
     step = np.zeros((len(dims), 2))
@@ -318,7 +335,7 @@ def _grid(t: Topology) -> Layout:
     if len(drawn) == 3 and dims[drawn[2]] > 4:
         # What lies behind one switch stays within the square to its right and above.
         step[drawn[2]] *= 2.3 / (dims[drawn[2]] - 1)
-    xy = place @ step
+    xy = apart @ step
     corner = xy.mean(axis=0)
     shortest = min((float(np.linalg.norm(step[d])) for d in drawn), default=1.0)
     outward = _unit(np.tile([[0.75, -0.66]], (t.n_switches, 1)))
@@ -373,6 +390,7 @@ def nearest_gaps(where: Float64) -> Float64:
 
 _BY_FAMILY: dict[str, Callable[[Topology], Layout]] = {
     "bcube": _bcube,
+    "cascade": _cascade,
     "dragonfly": _dragonfly,
     "dragonfly_plus": _dragonfly_plus,
     "fat_tree": _tree,

@@ -76,7 +76,7 @@ def test_one_way_links_are_cables_of_their_own(prices):
 
 
 def test_a_cable_without_a_limit_has_no_price(prices):
-    net = ns.topologies.star(3, capacity="inf")
+    net = ns.topologies.star(3, capacity=float("inf"))
     found = bill(net, prices)
     assert (found.cost_usd, found.n_unlimited) == (0, 3)
     assert "cost" not in "\n".join(describe(net).lines())
