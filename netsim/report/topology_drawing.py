@@ -321,13 +321,15 @@ def _legend(
     if found.stub.any():
         handles.append(Line2D([], [], color=_PALE, linewidth=1.6, linestyle=(0, (2.2, 1.6))))
         texts.append("wraps around" + (",\nwith a twist" if t.family == "twisted_torus" else ""))
+    # What does not fit at full size is written smaller, never cut off.
+    longest = max(len(line) for text in texts for line in text.splitlines())
     legend = figure.legend(
         handles,
         texts,
         loc="center left",
         bbox_to_anchor=(0.745, 0.5),
         frameon=False,
-        fontsize=11,
+        fontsize=min(11.0, 11 * 36 / longest),
         labelspacing=1.0,
         handlelength=1.8,
         labelcolor=_INK,

@@ -104,6 +104,23 @@ def test_parallel_cables_are_one_line_and_counted_in_the_legend(tmp_path):
     assert "12 cables" in draw_topology(four).legends[0].get_texts()[1].get_text()
 
 
+def test_a_long_legend_stays_on_the_page():
+    net = ns.topologies.dragonfly(2)
+    rate = np.where(net.link_layer == 1, net.link_capacity_bytes_per_s * np.linspace(0.1234, 3.21, net.n_links), 1e9)
+    mixed = ns.topologies.Topology.from_links(
+        n_hosts=net.n_hosts,
+        n_switches=net.n_switches,
+        source=net.link_src,
+        destination=net.link_dst,
+        capacity=rate,
+        latency=np.linspace(1.234e-7, 9.876e-6, net.n_links),
+        layer=net.link_layer,
+        layer_names=net.layer_names,
+    )
+    figure = draw_topology(mixed)
+    assert figure.legends[0].get_window_extent(figure.canvas.get_renderer()).x1 <= figure.bbox.width
+
+
 def test_errors_name_the_remedy(tmp_path, monkeypatch):
     net = ns.topologies.star(3)
     with pytest.raises(InputError, match=r"p\.gif: unknown kind of picture, got '\.gif'; use \.svg, \.png, \.pdf$"):
