@@ -8,6 +8,7 @@ import numpy.typing as npt
 from netsim.core.arrays import Int64
 from netsim.core.errors import InputError
 from netsim.core.rng import hash64
+from netsim.routing.cubes import cube_paths
 from netsim.routing.dragonflies import dragonfly_minimal
 from netsim.routing.graphs import shortest_paths
 from netsim.routing.grids import dimension_order_paths, grid_spread_paths
@@ -22,6 +23,8 @@ __all__ = ["d_mod_k", "dimension_order", "ecmp", "labels", "minimal", "needs", "
 
 _TREES = ("fat_tree", "k_ary_n_tree", "xgft")
 _GRIDS = ("torus", "mesh")
+# The same shortest paths as by search on the whole graph, sooner.
+_SEARCHES = {"bcube": cube_paths, "rail_optimized": rail_paths}
 
 
 def _star(topology: Topology, source: Int64, destination: Int64) -> Paths:
@@ -70,9 +73,7 @@ def minimal(
         return tree_paths(topology, s, d, d_mod_k_ports(d, tree_shape(topology)[1]))
     if topology.family in _GRIDS:
         return dimension_order_paths(topology, s, d)
-    if topology.family == "rail_optimized":
-        return rail_paths(topology, s, d)
-    return shortest_paths(topology, s, d)
+    return _SEARCHES.get(topology.family, shortest_paths)(topology, s, d)
 
 
 @routings.register("dimension-order")
@@ -195,7 +196,7 @@ def ecmp(
         return tree_paths(topology, s, d, ports)
     if topology.family in _GRIDS:
         return grid_spread_paths(topology, s, d, word=word)
-    search = rail_paths if topology.family == "rail_optimized" else shortest_paths
+    search = _SEARCHES.get(topology.family, shortest_paths)
     return search(topology, s, d, word=(word >> np.uint64(32)).astype(np.int64), seed=seed)
 
 

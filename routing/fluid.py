@@ -24,6 +24,7 @@ from netsim.core.arrays import Float64, Int64, csr_order, csr_ptr, frozen
 from netsim.core.errors import InputError
 from netsim.core.registry import Registry
 from netsim.routing.algorithms import needs
+from netsim.routing.cubes import cube_loads, cube_uniform_loads
 from netsim.routing.dragonflies import global_links
 from netsim.routing.grids import Grid
 from netsim.routing.pathset import link_loads
@@ -156,6 +157,12 @@ def fluid_loads(
         source, destination, share = wanted.pairs()
         routes = routings[routing](topology, source, destination)
         return link_loads(topology, routes, weight=share * injection_bytes_per_s(topology)[source])
+    if topology.family == "bcube" and routing == "ecmp" and wanted.uniform_share:
+        # All hosts inject alike; a row for each pair would need the square of their number.
+        inject = injection_bytes_per_s(topology)
+        each = float(inject[0]) * wanted.uniform_share / max(topology.n_hosts - 1, 1)
+        pairs = cube_loads(topology, wanted.source, wanted.destination, wanted.share * inject[wanted.source])
+        return cube_uniform_loads(topology, each) + pairs
     moved = transport(topology, wanted)
     return fluid_routings[routing](topology, moved) + moved.host_load_bytes_per_s
 
@@ -358,6 +365,8 @@ def _shortest(topology: Topology, source: Int64, destination: Int64, amount: Flo
     """Equal parts over all shortest next links, one search per destination: O(destinations x links) time."""
     from netsim.routing import _kernels
 
+    if topology.family == "bcube":
+        return cube_loads(topology, source, destination, amount)
     root, which = np.unique(destination, return_inverse=True)
     ptr, order = csr_order(which, root.size)
     transit = np.ones(topology.n_vertices, dtype=np.uint8)

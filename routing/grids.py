@@ -26,11 +26,12 @@ class Grid:
         self.place = coordinates(np.arange(n, dtype=np.int64), self.dims)
         self.stride = [int(np.prod(self.dims[d + 1 :], dtype=np.int64)) for d in range(len(self.dims))]
         self.link = np.full((len(self.dims), 2, n), -1, dtype=np.int64)
+        inside = np.flatnonzero((topology.link_src >= topology.n_hosts) & (topology.link_dst >= topology.n_hosts))
+        ends = [end[inside].astype(np.int64) - topology.n_hosts for end in (topology.link_src, topology.link_dst)]
         for d, side in enumerate(self.dims):
-            links = np.flatnonzero(topology.link_layer == topology.layer_names.index(f"dimension {d}"))
-            src, dst = (
-                end[links].astype(np.int64) - topology.n_hosts for end in (topology.link_src, topology.link_dst)
-            )
+            # Every link between switches is a step in one dimension.
+            mine = np.flatnonzero(self.place[ends[0], d] != self.place[ends[1], d])
+            links, src, dst = inside[mine], ends[0][mine], ends[1][mine]
             step = self.place[dst, d] - self.place[src, d]
             # On a ring of two both directions are the same link.
             for way, right in ((0, 1), (1, -1)):

@@ -42,7 +42,7 @@ _DEFAULTS = {
     "torus": "dimension-order",
     "mesh": "dimension-order",
     # Several shortest paths, or parallel links, of which minimal would always take the first.
-    **dict.fromkeys(("hyperx", "full_mesh", "twisted_torus", "dragonfly_plus", "rail_optimized"), "ecmp"),
+    **dict.fromkeys(("hyperx", "full_mesh", "twisted_torus", "dragonfly_plus", "cascade", "rail_optimized"), "ecmp"),
     **dict.fromkeys(("jellyfish", "xpander", "bcube"), "ecmp"),
 }
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from netsim.core.arrays import Float64
 from netsim.core.errors import InputError, closest
-from netsim.routing.fluid import BY_PATH, Transport, fluid_loads, fluid_routings, transport
+from netsim.routing.fluid import BY_PATH, Transport, fluid_loads, fluid_routings, injection_bytes_per_s, transport
 from netsim.routing.patterns import Demand, demand
 from netsim.topologies import Topology
 
@@ -168,8 +168,8 @@ def saturation(
     if name not in saturation_routings():
         raise InputError("routing", "has no fluid form", got=repr(name), remedy=closest(name, saturation_routings()))
     wanted = demand(topology, pattern, seed=seed)
-    moved = transport(topology, wanted)
     if name == OPTIMUM:
+        moved = transport(topology, wanted)
         load = best_loads(topology, moved) + moved.host_load_bytes_per_s
     else:
         load = fluid_loads(topology, wanted, routing=name, seed=seed)
@@ -182,7 +182,9 @@ def saturation(
     least = float(within.min(initial=np.inf))
     link = int(np.flatnonzero(within <= least * (1 + 1e-9))[0]) if math.isfinite(least) else -1
     layers = range(len(topology.layer_names))
-    total = max(moved.total_bytes_per_s, 1e-300)
+    inject = injection_bytes_per_s(topology)
+    sent = float((wanted.share * inject[wanted.source]).sum() + wanted.uniform_share * inject.sum())
+    total = max(sent, 1e-300)
     of_layer = np.bincount(topology.link_layer, weights=load, minlength=len(layers))
     return Saturation(
         pattern=pattern if isinstance(pattern, str) else "given demand",

@@ -1,4 +1,4 @@
-"""Networks derived from others: links left out, capacities scaled. The original stays as it is."""
+"""Networks derived from others: links left out or added, capacities scaled, hosts joined. The original stays."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from netsim.core.arrays import frozen
 from netsim.core.errors import InputError, closest
-from netsim.topologies.topology import Topology
+from netsim.core.units import parse_rate, parse_time
+from netsim.topologies.generators import cables
+from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology
 
-__all__ = ["scale_links", "without_links"]
+__all__ = ["join_hosts", "scale_links", "with_links", "without_links"]
 
 
 def _rows(topology: Topology, links: npt.ArrayLike) -> npt.NDArray[np.bool_]:
@@ -81,6 +83,134 @@ def without_links(topology: Topology, links: npt.ArrayLike, *, both_ways: bool =
         link_capacity_bytes_per_s=frozen(plain.link_capacity_bytes_per_s[kept], np.float64),
         link_latency_s=frozen(plain.link_latency_s[kept], np.float64),
         link_layer=frozen(plain.link_layer[kept], np.int16),
+    )
+
+
+def with_links(
+    topology: Topology,
+    source: npt.ArrayLike,
+    destination: npt.ArrayLike,
+    *,
+    capacity: str | float | npt.ArrayLike = DEFAULT_CAPACITY,
+    latency: str | float | npt.ArrayLike = DEFAULT_LATENCY,
+    layer: str = "added",
+    both_ways: bool = True,
+) -> Topology:
+    """The network with more links between its vertices.
+
+    Parameters
+    ----------
+    topology : Topology
+    source, destination : array_like of int, shape (n,)
+        Vertices.
+    capacity, latency
+        As in :meth:`Topology.from_links`.
+    layer : str
+        Layer of the new links; a new one or one the network has.
+    both_ways : bool
+        Add cables, a link each way, instead of single links.
+
+    Returns
+    -------
+    Topology
+        Of the family ``graph``, with the names of the original; the new links come after those of the original.
+
+    Raises
+    ------
+    InputError
+        An end is no vertex, or a bad capacity or latency.
+
+    Examples
+    --------
+    >>> from netsim.topologies import describe, mesh
+    >>> line = mesh((4,), hosts=0)
+    >>> ring = with_links(line, [0], [3])
+    >>> describe(line).between_all.diameter, ring.expect(n_links=8, diameter_all_switches=2)
+    (3, <Topology graph: 0 hosts, 4 switches, 8 directed links>)
+    """
+    ends = [np.atleast_1d(np.asarray(end, dtype=np.int64)) for end in (source, destination)]
+    if ends[0].shape != ends[1].shape:
+        raise InputError("links", "must have as many sources as destinations", got=f"{ends[0].size} and {ends[1].size}")
+    rate = parse_rate(capacity, subject="capacity") if isinstance(capacity, str) else capacity
+    delay = parse_time(latency, subject="latency") if isinstance(latency, str) else latency
+    columns = [np.broadcast_to(np.asarray(x, dtype=np.float64), ends[0].shape) for x in (rate, delay)]
+    if both_ways:
+        ends = list(cables(*ends))
+        columns = [np.repeat(column, 2) for column in columns]
+    t = _as_graph(topology)
+    names = t.layer_names if layer in t.layer_names else (*t.layer_names, layer)
+    return Topology.from_links(
+        n_hosts=t.n_hosts,
+        n_switches=t.n_switches,
+        source=np.concatenate([t.link_src, ends[0]]),
+        destination=np.concatenate([t.link_dst, ends[1]]),
+        capacity=np.concatenate([t.link_capacity_bytes_per_s, columns[0]]),
+        latency=np.concatenate([t.link_latency_s, columns[1]]),
+        layer=np.concatenate([t.link_layer, np.full(ends[0].size, names.index(layer))]),
+        layer_names=names,
+        vertex_names=t.vertex_names,
+        host_transit=t.host_transit,
+    )
+
+
+def join_hosts(topology: Topology, into: int | npt.ArrayLike) -> Topology:
+    """The network with hosts joined: what were hosts of one link each become hosts with several network cards.
+
+    Parameters
+    ----------
+    topology : Topology
+    into : int or array_like of int, shape (n_hosts,)
+        So many hosts in a row become one; or the new number of each host, 0 .. number of new hosts - 1, all in use.
+
+    Returns
+    -------
+    Topology
+        Of the family ``graph``; links keep their numbers, switches their names.
+
+    Raises
+    ------
+    InputError
+        The number of hosts is no multiple of ``into``, or new numbers are missing.
+
+    Examples
+    --------
+    Nodes with two rails, each to a switch of its own:
+
+    >>> from netsim.topologies import full_mesh
+    >>> dual = join_hosts(full_mesh(2, hosts=4), [0, 1, 2, 3, 0, 1, 2, 3])
+    >>> dual, dual.link_dst[dual.out_links(1)].tolist()
+    (<Topology graph: 4 hosts, 2 switches, 18 directed links>, [4, 5])
+    """
+    t, n = topology, topology.n_hosts
+    new = np.atleast_1d(np.asarray(into))
+    if new.size and not np.issubdtype(new.dtype, np.integer):
+        raise InputError("hosts", "must be whole numbers", got=f"{new.dtype} values")
+    if np.ndim(into) == 0:
+        per_host = int(new[0])
+        if per_host < 1 or n % per_host:
+            raise InputError("hosts", f"must divide the {n} hosts", got=per_host)
+        new = np.arange(n) // per_host
+    elif new.shape != (n,):
+        raise InputError("hosts", f"must have a number for each of the {n} hosts", got=new.size)
+    n_new = int(new.max(initial=-1)) + 1
+    missing = np.flatnonzero(np.bincount(new[new >= 0], minlength=n_new) == 0)
+    if missing.size or np.any(new < 0):
+        got = f"none for host {missing[0]}" if missing.size else int(new.min())
+        raise InputError("hosts", "must be numbered from 0 without gaps", got=got)
+    number = np.concatenate([new, n_new + np.arange(t.n_switches)]).astype(np.int64)
+    transit = np.zeros(n_new, dtype=np.bool_)
+    transit[new[t.host_transit]] = True
+    return Topology.from_links(
+        n_hosts=n_new,
+        n_switches=t.n_switches,
+        source=number[t.link_src],
+        destination=number[t.link_dst],
+        capacity=t.link_capacity_bytes_per_s,
+        latency=t.link_latency_s,
+        layer=t.link_layer,
+        layer_names=t.layer_names,
+        vertex_names=[f"host {i}" for i in range(n_new)] + [t.vertex_name(v) for v in range(n, t.n_vertices)],
+        host_transit=transit,
     )
 
 

@@ -14,8 +14,10 @@ from netsim.topologies.bisection import Bisection, bisection
 from netsim.topologies.distance_forms import distances_by_structure
 from netsim.topologies.distances import EXACT_UP_TO, Distances, distances
 from netsim.topologies.graphs import MARK_HOSTS
+from netsim.topologies.grids import optical_ports
 from netsim.topologies.many_links import MANY_LINKS, host_distances
-from netsim.topologies.topology import Topology
+from netsim.topologies.prices import Bill, Prices, bill
+from netsim.topologies.topology import Topology, check_expected
 from netsim.topologies.trees import tree_shape
 
 __all__ = ["Description", "Layer", "describe"]
@@ -44,7 +46,7 @@ class Description:
     switch_ports, host_ports : (int, int)
         Least and most ports in use on a switch and on a host.
     links_per_group_pair : int or None
-        Dragonfly, Dragonfly+: parallel links between two groups.
+        Dragonfly, Dragonfly+, Cascade: parallel links between two groups.
     oversubscription : tuple of (str, float)
         Trees: capacity down over capacity up for the switches of each level.
     between_hosts, between_all : Distances
@@ -55,6 +57,8 @@ class Description:
     injection_bytes_per_s : float
         What all hosts together can send.
     bisection : Bisection or None
+    bill : Bill
+        Cost and power of ports, cables and transceivers.
     """
 
     topology: Topology
@@ -70,6 +74,7 @@ class Description:
     n_components: int
     injection_bytes_per_s: float
     bisection: Bisection | None
+    bill: Bill
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, text and lists, ready for JSON; the numbers at the top are what ``expect`` knows."""
@@ -105,6 +110,7 @@ class Description:
             "n_components": self.n_components,
             "injection_bytes_per_s": _plain(self.injection_bytes_per_s),
             "content_hash": t.content_hash,
+            **self.bill.to_dict(),
         }
         if self.links_per_group_pair is not None:
             found["links_per_group_pair"] = self.links_per_group_pair
@@ -118,6 +124,11 @@ class Description:
             if self.bisection.exact:
                 found["bisection_bytes_per_s"] = _plain(self.bisection.lower_bytes_per_s)
         return found
+
+    def expect(self, **values: float) -> None:
+        """Assert numbers of :meth:`to_dict`; see :meth:`netsim.topologies.Topology.expect`."""
+        known = {key: x for key, x in self.to_dict().items() if isinstance(x, int | float)}
+        check_expected(f"topology {self.topology.family}", known, values)
 
     def lines(self) -> list[str]:
         """One screen of text."""
@@ -139,6 +150,10 @@ class Description:
         rows.append(("ports in use", f"{_span(self.switch_ports)} per switch, {_span(self.host_ports)} per host"))
         if self.links_per_group_pair is not None:
             rows.append(("group pairs", f"{count(self.links_per_group_pair, 'link')} each"))
+        if any(layer.name.startswith("optical ") for layer in self.layers) and t.params.get("block") is not None:
+            crossing = optical_ports(t)
+            n_ports = int(crossing.port_in.max()) + 1
+            rows.append(("optical switches", f"{int(crossing.switch.max()) + 1}, {n_ports} ports in use of each"))
         if self.oversubscription:
             ratios = ", ".join(f"{name} {ratio:.4g}:1" for name, ratio in self.oversubscription)
             rows.append(("oversubscription", ratios))
@@ -151,6 +166,7 @@ class Description:
             rows.append(("bisection", self._bisection_text(self.bisection)))
         if self.n_components != 1:
             rows.append(("components", f"{self.n_components}: not every vertex reaches every other"))
+        rows += self.bill.lines()
         return [f"{name:16}  {text}" for name, text in rows]
 
     def _bisection_text(self, found: Bisection) -> str:
@@ -167,12 +183,12 @@ class Description:
         return f"between {lower} and {upper} one way (bounds: {found.method})"
 
 
-def describe(topology: Topology) -> Description:
-    """Describe a topology: counts, ports, distances, oversubscription, injection and bisection bandwidth.
+def describe(topology: Topology, *, prices: Prices | None = None) -> Description:
+    """Describe a topology: counts, ports, distances, oversubscription, injection and bisection bandwidth, cost, power.
 
     Distances are searched up to 5000 switches; above, they follow from the structure (torus, mesh, trees, dragonflies
     that look the same from every group) or are sampled. The bisection is exact where theory gives it or the network is
-    small, and bounds otherwise. The text says which.
+    small, and bounds otherwise. The text says which. Cost and power: see :func:`netsim.topologies.prices.bill`.
 
     Examples
     --------
@@ -190,6 +206,8 @@ def describe(topology: Topology) -> Description:
                       diameter 4, average 2.589474 between all switches
     injection         1.6 Tb/s by all hosts
     bisection         800 Gb/s one way, 1 of half the injection (exact: narrowest level of the tree)
+    cost, power       30,080 USD, 0.4832 kW, 1,880 USD and 30.2 W per host
+    ...
     """
     t = topology
     n_cables, n_one_way = _cables(t)
@@ -213,8 +231,8 @@ def describe(topology: Topology) -> Description:
         switch_ports=_bounds(ports[t.n_hosts :]),
         host_ports=_bounds(ports[: t.n_hosts]),
         links_per_group_pair=(
-            params["a" if t.family == "dragonfly" else "s"] * params["h"] // (params["g"] - 1)
-            if t.family in ("dragonfly", "dragonfly_plus") and params["g"] > 1
+            int((t.link_layer == t.layer_names.index("global")).sum()) // (params["g"] * (params["g"] - 1))
+            if t.family in ("dragonfly", "dragonfly_plus", "cascade") and params["g"] > 1
             else None
         ),
         oversubscription=_oversubscription(t),
@@ -223,6 +241,7 @@ def describe(topology: Topology) -> Description:
         n_components=_components(t),
         injection_bytes_per_s=float(t.link_capacity_bytes_per_s[t.link_src < t.n_hosts].sum()),
         bisection=bisection(t),
+        bill=bill(t, prices),
     )
 
 

@@ -12,7 +12,7 @@ from netsim.core.rng import stream
 from netsim.topologies.generators import Layers, Parameter, check_size, checked, generator, link_parameters
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology, vertex_namer
 
-__all__ = ["ARRANGEMENTS", "TRUNKS", "dragonfly", "dragonfly_plus", "global_ports"]
+__all__ = ["ARRANGEMENTS", "TRUNKS", "cascade", "dragonfly", "dragonfly_plus", "global_ports"]
 
 ARRANGEMENTS = ("palmtree", "absolute", "relative", "circulant", "random")
 TRUNKS = ("spread", "bundled")
@@ -45,6 +45,18 @@ _PLUS = (
     Parameter(name="s", kind="int", default=None, meaning="spines per group; if not given, p (balanced)"),
     Parameter(name="h", kind="int", default=None, meaning="global ports per spine; if not given, p (balanced)"),
     Parameter(name="g", kind="int", default=None, meaning="groups, at most sh + 1; if not given, sh + 1"),
+    *_PARAMETERS[4:],
+)
+
+
+_CASCADE = (
+    Parameter(name="p", kind="int", meaning="hosts per router"),
+    Parameter(name="rows", kind="int", default=6, meaning="rows of routers in a group (Aries: chassis)"),
+    Parameter(name="columns", kind="int", default=16, meaning="routers in a row (Aries: slots of a chassis)"),
+    Parameter(name="h", kind="int", default=10, meaning="global ports per router"),
+    Parameter(name="g", kind="int", default=None, meaning="groups; if not given, as many as there are ports for"),
+    Parameter(name="column_trunk", kind="int", default=1, sizing=False, meaning="links of two routers in one row"),
+    Parameter(name="row_trunk", kind="int", default=3, sizing=False, meaning="links of two routers in one column"),
     *_PARAMETERS[4:],
 )
 
@@ -220,6 +232,104 @@ def _only_used(values: dict[str, Any], m: int) -> dict[str, Any]:
     }
 
 
+def _cascade_for(n_hosts: int) -> dict[str, Any]:
+    # Groups of Aries while two or more are filled, smaller ones for fewer hosts.
+    rows, columns, h = (6, 16, 10) if n_hosts > 384 else (2, 4, 2)
+    p = 4
+    while p * rows * columns * (rows * columns * h + 1) < n_hosts:
+        p += 1
+    g = max(2, -(-n_hosts // (p * rows * columns)))
+    return {"p": p, "rows": rows, "columns": columns, "h": h, "g": g}
+
+
+@generator("cascade", parameters=_CASCADE, size_for=_cascade_for)
+def cascade(
+    p: int,
+    rows: int = 6,
+    columns: int = 16,
+    h: int = 10,
+    g: int | None = None,
+    *,
+    column_trunk: int = 1,
+    row_trunk: int = 3,
+    arrangement: str = "palmtree",
+    trunks: str = "spread",
+    seed: int = 0,
+    capacity: str | float = DEFAULT_CAPACITY,
+    latency: str | float = DEFAULT_LATENCY,
+    host_capacity: str | float | None = None,
+    host_latency: str | float | None = None,
+    local_capacity: str | float | None = None,
+    local_latency: str | float | None = None,
+    global_capacity: str | float | None = None,
+    global_latency: str | float | None = None,
+) -> Topology:
+    """Dragonfly of Cray Cascade (Aries): groups are flattened butterflies of rows x columns routers, not full meshes.
+
+    Routers of one row are joined, and those of one column with ``row_trunk`` parallel links. With all global ports in
+    use every group pair gets m = floor(rows columns h / (g - 1)) links. Host i is on router i // p; router r of a group
+    is in row r // columns. Sized to a number of hosts it has groups of Aries with 4 hosts per router above 384 hosts,
+    and groups of 2 x 4 routers up to there.
+
+    {parameters}
+
+    Raises
+    ------
+    InputError
+        More groups than rows columns h + 1, or a value out of range.
+
+    Notes
+    -----
+    G. Faanes et al., "Cray Cascade: a Scalable HPC System based on a Dragonfly Network", SC 2012. Arrangements: see
+    :func:`global_ports`; how a machine was cabled is rarely published.
+
+    Examples
+    --------
+    A group of Aries: 96 routers with 15 links in the row and 5 x 3 in the column.
+
+    >>> cascade(p=4, g=2, h=10).expect(n_hosts=768, switch_ports_max=4 + 15 + 15 + 10)
+    <Topology cascade: 768 hosts, 192 switches, 9216 directed links>
+    """
+    params: dict[str, Any] = dict(locals())
+    values = checked(_CASCADE, "cascade", params)
+    p, rows, columns, h = (int(values[key]) for key in ("p", "rows", "columns", "h"))
+    a = rows * columns
+    g = a * h + 1 if values["g"] is None else int(values["g"])
+    if g > a * h + 1:
+        raise InputError(
+            "cascade",
+            f"{a} routers and h={h} join at most {a * h + 1} groups",
+            got=f"g={g}",
+            remedy=f"take g={a * h + 1} or raise h",
+        )
+    m = a * h // (g - 1) if g > 1 else 0
+    widths = int(values["column_trunk"]), int(values["row_trunk"])
+    n_hosts = p * a * g
+    in_rows = rows * (columns * (columns - 1) // 2) * widths[0]
+    in_columns = columns * (rows * (rows - 1) // 2) * widths[1]
+    n_cables = n_hosts + g * (in_rows + in_columns) + m * (g * (g - 1) // 2)
+    check_size("cascade", n_vertices=n_hosts + a * g, n_links=2 * n_cables)
+    layers = Layers(values)
+
+    host = np.arange(n_hosts, dtype=np.int64)
+    layers.add("host", host, n_hosts + host // p)
+
+    router = n_hosts + a * np.arange(g, dtype=np.int64)[:, None]
+    for name, side, stride, begin, k in (
+        ("row", columns, 1, columns * np.arange(rows, dtype=np.int64), widths[0]),
+        ("column", rows, columns, np.arange(columns, dtype=np.int64), widths[1]),
+    ):
+        here, there = ((begin[:, None] + stride * end).reshape(-1) for end in np.triu_indices(side, k=1))
+        ends = [np.repeat((router + end).reshape(-1), k) for end in (here, there)]
+        layers.add(f"local {name}", ends[0], ends[1], key="local")
+
+    ends_of = _global_cables(g, m, a, h, values)
+    layers.add("global", n_hosts + ends_of[0], n_hosts + ends_of[1])
+    params.update(p=p, rows=rows, columns=columns, h=h, g=g, **_only_used(values, m))
+    params.update(column_trunk=widths[0], row_trunk=widths[1])
+    return layers.topology(n_hosts=n_hosts, n_switches=a * g, family="cascade", params=params)
+
+
 def _plus_for(n_hosts: int) -> dict[str, Any]:
     p = 1
     while p * p * (p * p + 1) < n_hosts:
@@ -309,6 +419,13 @@ def _plus_name(topology: Topology, switch: int) -> str:
     l = topology.params["l"]
     group, place = divmod(switch, l + topology.params["s"])
     return f"group {group} leaf {place}" if place < l else f"group {group} spine {place - l}"
+
+
+@vertex_namer("cascade")
+def _cascade_name(topology: Topology, switch: int) -> str:
+    columns = topology.params["columns"]
+    group, router = divmod(switch, topology.params["rows"] * columns)
+    return f"group {group} router ({router // columns}, {router % columns})"
 
 
 @vertex_namer("dragonfly")

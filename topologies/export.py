@@ -16,7 +16,8 @@ from netsim.topologies.topology import Topology
 
 __all__ = ["to_file"]
 
-_SUFFIXES = (".csv", ".json", ".graphml")
+_EDGE_COLUMNS = ("source", "target", "source_type", "target_type", "capacity_bytes_per_s", "latency_s", "layer")
+_SUFFIXES = (".csv", ".parquet", ".json", ".graphml")
 
 
 def to_file(topology: Topology, path: str | Path) -> None:
@@ -26,7 +27,7 @@ def to_file(topology: Topology, path: str | Path) -> None:
     ----------
     topology : Topology
     path : str or Path
-        ``.csv``: an edge list, one row per cable; it cannot hold one-way links, vertices without links and hosts that
+        ``.csv``, ``.parquet``: an edge list, one row per cable; it cannot hold one-way links, vertices without links and hosts that
         forward. ``.json``: node-link JSON of directed links, which also has family and parameters. ``.graphml``.
 
     Raises
@@ -56,6 +57,8 @@ def to_file(topology: Topology, path: str | Path) -> None:
     try:
         if suffix == ".csv":
             _write_csv(topology, file)
+        elif suffix == ".parquet":
+            _write_parquet(topology, file)
         elif suffix == ".json":
             file.write_text(json.dumps(_node_link(topology), indent=1, allow_nan=False), encoding="utf-8")
         else:
@@ -115,7 +118,7 @@ def _node_link(t: Topology) -> dict[str, Any]:
     return {"directed": True, "multigraph": True, "graph": graph, "nodes": nodes, "links": links}
 
 
-def _write_csv(t: Topology, file: Path) -> None:
+def _check_edge_list(t: Topology, file: Path) -> None:
     columns = (t.link_src, t.link_dst), (t.link_dst, t.link_src)
     alike = (t.link_capacity_bytes_per_s, t.link_latency_s, t.link_layer)
     paired = t.n_links % 2 == 0 and all(np.array_equal(a[0::2], b[1::2]) for a, b in columns)
@@ -130,10 +133,35 @@ def _write_csv(t: Topology, file: Path) -> None:
         raise InputError(
             str(file), "an edge list has no vertices without links", got=alone, remedy="write .json or .graphml"
         )
+
+
+def _write_csv(t: Topology, file: Path) -> None:
+    _check_edge_list(t, file)
     names, kind = _names(t), ["host"] * t.n_hosts + ["switch"] * t.n_switches
     with file.open("w", newline="", encoding="utf-8") as out:
         out.write(f"# n_hosts={t.n_hosts} n_switches={t.n_switches} n_links={t.n_links // 2}\n")
         rows = csv.writer(out, lineterminator="\n")
-        rows.writerow(["source", "target", "source_type", "target_type", "capacity_bytes_per_s", "latency_s", "layer"])
+        rows.writerow(_EDGE_COLUMNS)
         for u, v, capacity, latency, layer in _columns(t, slice(0, None, 2)):
             rows.writerow([names[u], names[v], kind[u], kind[v], repr(capacity), repr(latency), t.layer_names[layer]])
+
+
+def _write_parquet(t: Topology, file: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    _check_edge_list(t, file)
+    names = pa.array(_names(t), pa.string())
+    kind = pa.array(["host", "switch"])
+    layers = pa.array(t.layer_names, pa.string())
+    ends = (t.link_src[0::2], t.link_dst[0::2])
+    columns = [
+        *(names.take(pa.array(end)) for end in ends),
+        *(kind.take(pa.array((end >= t.n_hosts).astype(np.int8))) for end in ends),
+        pa.array(t.link_capacity_bytes_per_s[0::2]),
+        pa.array(t.link_latency_s[0::2]),
+        layers.take(pa.array(t.link_layer[0::2])),
+    ]
+    counts = {"n_hosts": t.n_hosts, "n_switches": t.n_switches, "n_links": t.n_links // 2}
+    table = pa.table(columns, names=list(_EDGE_COLUMNS)).replace_schema_metadata({k: str(v) for k, v in counts.items()})
+    pq.write_table(table, file)

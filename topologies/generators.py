@@ -16,6 +16,7 @@ from netsim.core.arrays import Float64, Int64
 from netsim.core.errors import InputError, closest
 from netsim.core.registry import Registry
 from netsim.core.units import parse_rate, parse_time
+from netsim.topologies.machines import machines
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology
 
 __all__ = [
@@ -367,7 +368,8 @@ def build(name: str, *, n_hosts: int | None = None, **params: object) -> Topolog
     Parameters
     ----------
     name : str
-        Name in the registry ``netsim.topologies.topologies``, or path of a topology file.
+        Name in the registry ``netsim.topologies.topologies``, of a machine in ``netsim.topologies.machines``, or path of
+        a topology file.
     n_hosts : int, optional
         Where no parameter that decides the size is given: take the smallest balanced instance that holds this many
         hosts.
@@ -383,6 +385,8 @@ def build(name: str, *, n_hosts: int | None = None, **params: object) -> Topolog
     --------
     >>> build("dragonfly", n_hosts=64)
     <Topology dragonfly: 72 hosts, 36 switches, 324 directed links>
+    >>> build("frontier")
+    <Topology dragonfly: 37888 hosts, 2368 switches, 170792 directed links>
     >>> build("star", n="8", capacity="400Gbps").n_hosts
     8
     >>> build("star", n=8, capasity="400Gbps")  # doctest: +ELLIPSIS
@@ -390,9 +394,14 @@ def build(name: str, *, n_hosts: int | None = None, **params: object) -> Topolog
     ...
     netsim.core.errors.InputError: topology star: unknown parameter, got 'capasity'; did you mean 'capacity'? valid: ...
     """
+    if name in machines:
+        machine = machines[name]
+        return topologies[machine.family].build(**{**machine.params, **params})
     if name not in topologies and is_topology_file(name):
         params = {"path": name, **params}
         name = "file"
+    if name not in topologies:
+        raise InputError("topology", "unknown name", got=repr(name), remedy=closest(name, [*topologies, *machines]))
     chosen = topologies[name]
     given = any(params.get(key) is not None for key in chosen.size_parameters)
     if n_hosts is not None and not given and chosen.sizer is not None:

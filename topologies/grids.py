@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from netsim.topologies.generators import (
 )
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology, vertex_namer
 
-__all__ = ["coordinates", "mesh", "nearly_equal", "torus", "twisted_torus"]
+__all__ = ["OpticalPorts", "coordinates", "mesh", "nearly_equal", "optical_ports", "torus", "twisted_torus"]
 
 _PARAMETERS = (
     Parameter(name="dims", kind="sizes", meaning="switches along each dimension; unequal sides, 1 and 2 are allowed"),
@@ -30,6 +31,17 @@ _PARAMETERS = (
 )
 
 
+_BLOCK = (
+    Parameter(
+        name="block",
+        kind="sizes",
+        default=None,
+        sizing=False,
+        meaning="sides of a block with links of its own; links that leave it pass optical switches",
+    ),
+    *link_parameters(optical="links that leave a block")[2:],
+)
+_TORUS = (*_PARAMETERS, *_BLOCK)
 _TWISTED = (
     _PARAMETERS[0],
     Parameter(
@@ -42,6 +54,7 @@ _TWISTED = (
         "longest side in every other dimension",
     ),
     *_PARAMETERS[1:],
+    *_BLOCK,
 )
 
 
@@ -76,8 +89,10 @@ def _build(
     family: str, params: dict[str, Any], values: dict[str, Any], *, wrap: bool, twist: Sequence[int] | None = None
 ) -> Topology:
     """Torus or mesh; ``twist`` has the steps along the longest side, 0 <= steps < side, that each wrap link adds."""
-    dims, per_switch = values["dims"], values["hosts"]
+    dims, per_switch, block = values["dims"], values["hosts"], values.get("block")
     _check_dimensions(family, dims)
+    if block is not None:
+        _check_block(family, dims, block, twist)
     shift = [0] * len(dims) if twist is None else twist
     # A wrap link of a side of 2 would lie beside the link that is there already, unless it is twisted; of a side of 1
     # it would be a loop.
@@ -88,7 +103,8 @@ def _build(
     check_size(family, n_vertices=n_hosts + n_switches, n_links=2 * n_cables)
     grid = Layers(values)
     host = np.arange(n_hosts, dtype=np.int64)
-    grid.add("host", host, n_hosts + host // max(per_switch, 1))
+    # A block is made of chips that have the ports themselves.
+    grid.add("host" if block is None else "chip", host, n_hosts + host // max(per_switch, 1), key="host")
     switch = np.arange(n_switches, dtype=np.int64)
     place = coordinates(switch, dims)
     longest = dims.index(max(dims))
@@ -102,12 +118,107 @@ def _build(
             at = place[here, longest]
             moved = (at + shift[d]) % dims[longest] - at
             there = there + np.where(place[here, d] < side - 1, 0, moved * along)
-        grid.add(f"dimension {d}", n_hosts + here, n_hosts + there, key="switch")
+        leaves = np.zeros(here.size, dtype=np.bool_) if block is None else (place[here, d] + 1) % block[d] == 0
+        grid.add(f"dimension {d}", n_hosts + here[~leaves], n_hosts + there[~leaves], key="switch")
+        if leaves.any():
+            grid.add(f"optical {d}", n_hosts + here[leaves], n_hosts + there[leaves], key="optical")
     return grid.topology(
         n_hosts=n_hosts,
         n_switches=n_switches,
         family=family,
-        params={**params, "dims": dims, "hosts": per_switch},
+        params={**params, "dims": dims, "hosts": per_switch, **({"block": block} if block else {})},
+    )
+
+
+def _check_block(family: str, dims: Sequence[int], block: Sequence[int], twist: Sequence[int] | None) -> None:
+    if len(block) != len(dims):
+        raise InputError(f"{family} block", f"must have one number for each of the {len(dims)} sides", got=len(block))
+    for d, (side, part) in enumerate(zip(dims, block, strict=True)):
+        if side % part:
+            raise InputError(f"{family} block", f"must divide the side of {side} of dimension {d}", got=part)
+    # Both ends of a twisted wrap link have to be at the same place of their faces, where one optical switch joins them.
+    longest = dims.index(max(dims))
+    for by in twist or ():
+        if by % block[longest]:
+            raise InputError(f"{family} twist", f"must be a multiple of the block's side of {block[longest]}", got=by)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpticalPorts:
+    """Result of :func:`optical_ports`: for each link through an optical switch, the switch and two of its ports."""
+
+    link: Int64
+    switch: Int64
+    port_in: Int64
+    port_out: Int64
+
+
+def optical_ports(topology: Topology) -> OpticalPorts:
+    """Which optical switch joins the blocks of a torus at each link that leaves one, and through which ports.
+
+    There is one optical switch for each dimension and place on the face of a block. Block b, counted as switches are,
+    has two ports on it: 2b for the face it leaves upwards, 2b + 1 for the other. So a link is a circuit that the switch
+    can set, and other circuits between the same ports would give other networks of these blocks: larger and smaller
+    tori, twisted ones, or a way around a broken block.
+
+    Parameters
+    ----------
+    topology : Topology
+        A torus or twisted torus with the parameter ``block``.
+
+    Returns
+    -------
+    OpticalPorts
+        Arrays of int64, shape (links that leave a block,), directed links as everywhere.
+
+    Raises
+    ------
+    InputError
+        A topology without blocks.
+
+    Notes
+    -----
+    N. Jouppi et al., "TPU v4: An Optically Reconfigurable Supercomputer for Machine Learning with Hardware Support for
+    Embeddings", ISCA 2023, section 2: 64 blocks of 4 x 4 x 4, 48 switches of 128 ports in use.
+
+    Examples
+    --------
+    >>> found = optical_ports(torus((8, 8), block=(4, 4)))
+    >>> found.link.size, int(found.switch.max()) + 1, int(found.port_in.max()) + 1
+    (64, 8, 8)
+    """
+    block = topology.params.get("block") if topology.family in ("torus", "twisted_torus") else None
+    if block is None:
+        raise InputError(f"topology {topology.family}", "has no blocks", remedy="build a torus with block=4x4x4")
+    dims, n_hosts = topology.params["dims"], topology.n_hosts
+    sides = np.array(block, dtype=np.int64)
+    link, switch, ports = [], [], []
+    first = 0
+    for d, part in enumerate(block):
+        name = f"optical {d}"
+        if name not in topology.layer_names:
+            continue
+        mine = np.flatnonzero(topology.link_layer == topology.layer_names.index(name))
+        place = [
+            coordinates(end[mine].astype(np.int64) - n_hosts, dims) for end in (topology.link_src, topology.link_dst)
+        ]
+        number = [np.ravel_multi_index(tuple((p // sides).T), [n // b for n, b in zip(dims, block)]) for p in place]
+        others = [e for e in range(len(dims)) if e != d]
+        face = np.zeros(mine.size, dtype=np.int64)
+        for e in others:
+            face = face * block[e] + place[0][:, e] % block[e]
+        # Rows 2c of a cable go up; a block of side 1 has both faces at the same place.
+        up = mine % 2 == 0
+        link.append(mine)
+        switch.append(first + face)
+        ports.append([2 * number[0] + np.where(up, 0, 1), 2 * number[1] + np.where(up, 1, 0)])
+        first += math.prod(block) // part
+    empty = np.zeros(0, dtype=np.int64)
+    return OpticalPorts(
+        link=np.concatenate([empty, *link]),
+        switch=np.concatenate([empty, *switch]),
+        port_in=np.concatenate([empty, *(p[0] for p in ports)]),
+        port_out=np.concatenate([empty, *(p[1] for p in ports)]),
     )
 
 
@@ -115,7 +226,7 @@ def _torus_for(n_hosts: int) -> dict[str, Any]:
     return {"dims": nearly_equal(n_hosts, 3)}
 
 
-@generator("torus", parameters=_PARAMETERS, size_for=_torus_for)
+@generator("torus", parameters=_TORUS, size_for=_torus_for)
 def torus(
     dims: Sequence[int],
     hosts: int = 1,
@@ -126,13 +237,24 @@ def torus(
     host_latency: str | float | None = None,
     switch_capacity: str | float | None = None,
     switch_latency: str | float | None = None,
+    block: Sequence[int] | None = None,
+    optical_capacity: str | float | None = None,
+    optical_latency: str | float | None = None,
 ) -> Topology:
     """Torus (k-ary n-cube when all sides are k): a ring of switches in each dimension.
 
     A side of 2 has one link each way, not the doubled pair that two wrap links would give; a side of 1 has none. Host
     i is on switch i // hosts. Sized to a number of hosts it has three sides that differ by at most one.
 
+    With ``block`` it is built of blocks, as TPU pods are: links inside a block are of the layer "dimension d", those that
+    leave it are of the layer "optical d" and pass an optical switch, see :func:`optical_ports`.
+
     {parameters}
+
+    Raises
+    ------
+    InputError
+        A side is no multiple of the block's, or a value is out of range.
 
     Notes
     -----
@@ -142,18 +264,12 @@ def torus(
     --------
     >>> torus((4, 4, 4))
     <Topology torus: 64 hosts, 64 switches, 512 directed links>
+    >>> net = torus((8, 8, 8), block=(4, 4, 4))
+    >>> [(name, int((net.link_layer == i).sum())) for i, name in enumerate(net.layer_names) if i in (1, 2)]
+    [('dimension 0', 768), ('optical 0', 256)]
     """
-    params: dict[str, Any] = {
-        "dims": dims,
-        "hosts": hosts,
-        "capacity": capacity,
-        "latency": latency,
-        "host_capacity": host_capacity,
-        "host_latency": host_latency,
-        "switch_capacity": switch_capacity,
-        "switch_latency": switch_latency,
-    }
-    return _build("torus", params, checked(_PARAMETERS, "torus", params), wrap=True)
+    params: dict[str, Any] = dict(locals())
+    return _build("torus", params, checked(_TORUS, "torus", params), wrap=True)
 
 
 def _twisted_for(n_hosts: int) -> dict[str, Any]:
@@ -173,20 +289,23 @@ def twisted_torus(
     host_latency: str | float | None = None,
     switch_capacity: str | float | None = None,
     switch_latency: str | float | None = None,
+    block: Sequence[int] | None = None,
+    optical_capacity: str | float | None = None,
+    optical_latency: str | float | None = None,
 ) -> Topology:
     """Twisted torus: a torus whose wrap links also step along the longest dimension, which shortens its paths.
 
     With sides (2a, a) or (2a, a, a) and the default twist of a, the rectangular and the prismatic doubly twisted torus:
     all dimensions are used alike, with a shorter diameter and a lower mean than the torus of these sides. The first of
     the longest sides counts. A side of 1 has no links; a side of 2 has its wrap links only where they are twisted. Host
-    i is on switch i // hosts. Sized to a number of hosts it has the sides 2a, a, a.
+    i is on switch i // hosts. ``block`` as in :func:`torus`. Sized to a number of hosts it has the sides 2a, a, a.
 
     {parameters}
 
     Raises
     ------
     InputError
-        ``twist`` does not have one number per side, or twists the longest dimension itself.
+        ``twist`` does not have one number per side, twists the longest dimension itself, or does not fit the block.
 
     Notes
     -----

@@ -47,8 +47,9 @@ def natural_parts(topology: Topology) -> list[tuple[str, Int64]]:
     if family == "dragonfly":
         a = topology.params["a"]
         parts.append(("group {}", np.concatenate([home // a, switch // a])))
-    elif family == "dragonfly_plus":
-        of_group = topology.params["l"] + topology.params["s"]
+    elif family in ("dragonfly_plus", "cascade"):
+        params = topology.params
+        of_group = params["l"] + params["s"] if family == "dragonfly_plus" else params["rows"] * params["columns"]
         parts.append(("group {}", np.concatenate([home // of_group, switch // of_group])))
     elif family in ("fat_tree", "k_ary_n_tree", "xgft"):
         m, w = tree_shape(topology)

@@ -22,7 +22,7 @@ from netsim.core.arrays import Float64, Int32, Int64, csr_order, frozen
 from netsim.core.errors import InputError, closest
 from netsim.core.units import parse_rate, parse_time
 
-__all__ = ["DEFAULT_CAPACITY", "DEFAULT_LATENCY", "Topology", "vertex_namer"]
+__all__ = ["DEFAULT_CAPACITY", "DEFAULT_LATENCY", "Topology", "check_expected", "vertex_namer"]
 
 DEFAULT_CAPACITY = "100Gbps"
 DEFAULT_LATENCY = "200ns"
@@ -349,14 +349,19 @@ class Topology:
             "n_vertices": self.n_vertices,
             "n_links": self.n_links,
         }
-        if not values.keys() <= simple.keys():
+        if values.keys() <= simple.keys():
+            check_expected(f"topology {self.family}", simple, values)
+        else:
             from netsim.topologies.description import describe
 
-            known = describe(self).to_dict()
-            simple.update({key: value for key, value in known.items() if isinstance(value, int | float)})
-        for name, wanted in values.items():
-            if name not in simple:
-                raise InputError("expect", "unknown quantity", got=repr(name), remedy=closest(name, simple))
-            if not np.isclose(simple[name], wanted, rtol=1e-9, atol=0):
-                raise InputError(f"topology {self.family}", f"{name} was expected to be {wanted}", got=simple[name])
+            describe(self).expect(**values)
         return self
+
+
+def check_expected(subject: str, known: Mapping[str, float], wanted: Mapping[str, float]) -> None:
+    """Compare numbers with what a user expects of them; the first that differs is an error."""
+    for name, value in wanted.items():
+        if name not in known:
+            raise InputError("expect", "unknown quantity", got=repr(name), remedy=closest(name, known))
+        if not np.isclose(known[name], value, rtol=1e-9, atol=0):
+            raise InputError(subject, f"{name} was expected to be {value}", got=known[name])

@@ -29,11 +29,17 @@ def _list(rows: Iterable[tuple[str, str]]) -> None:
 @click.command()
 @click.argument("name", required=False)
 def topologies(name: str | None) -> None:
-    """List topologies, or the parameters of one."""
+    """List topologies and machines, or the parameters of one."""
+    from netsim.topologies import machines
     from netsim.topologies import topologies as registry
 
     if name is None:
         _list((n, registry[n].summary()) for n in registry)
+        click.echo("\nmachines, as published (netsim topologies NAME has the sources)")
+        _list((n, machines[n].summary) for n in machines)
+    elif name in machines:
+        show(machines[name].help(name).splitlines(), indent=13)
+        click.echo(f"\n{registry[machines[name].family].help()}")
     else:
         click.echo(registry[name].help())
 

@@ -21,7 +21,7 @@ SHOWN = 20
 
 @click.group(cls=Group)
 def optics() -> None:
-    """Optical circuits: which would be lit, and what they are worth."""
+    """Optical circuits: which to light, what they are worth."""
 
 
 @optics.command(short_help="What can be set in --optics.")

@@ -49,14 +49,14 @@ def by_name(net: Topology) -> tuple[Counter[Any], set[Any]]:
     return links, {(name, v < net.n_hosts, transit[v]) for v, name in enumerate(names)}
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".json", ".graphml"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".json", ".graphml"])
 @pytest.mark.parametrize("name", [name for name in topologies if topologies[name].sizer])
 def test_every_family_survives_a_file(name: str, suffix: str, tmp_path: Path) -> None:
     net = (
         build(name, n_hosts=20, host_capacity="37.5Gbps") if name not in ("star", "bcube") else build(name, n_hosts=20)
     )
     file = tmp_path / f"net{suffix}"
-    if name == "bcube" and suffix == ".csv":
+    if name == "bcube" and suffix in (".csv", ".parquet"):
         with pytest.raises(
             InputError, match=r"an edge list has no hosts that forward, got some; write \.json or \.graphml$"
         ):
@@ -78,7 +78,8 @@ def test_infinite_capacities_and_one_way_links_survive_a_file(tmp_path: Path) ->
     with pytest.raises(InputError, match=r"an edge list has no vertices without links, got switch 0; write"):
         to_file(full_mesh(1, 0), tmp_path / "net.csv")
     with pytest.raises(
-        InputError, match=r"net.txt: unknown kind of topology file, got '\.txt'; use \.csv, \.json, \.graphml$"
+        InputError,
+        match=r"net.txt: unknown kind of topology file, got '\.txt'; use \.csv, \.parquet, \.json, \.graphml$",
     ):
         to_file(net, tmp_path / "net.txt")
     with pytest.raises(InputError, match=r"cannot be written, got No such file or directory$"):

@@ -24,6 +24,7 @@ from netsim.topologies import (
     dragonfly_plus,
     fat_tree,
     k_ary_n_tree,
+    machines,
     mesh,
     to_networkx,
     topologies,
@@ -171,7 +172,7 @@ def test_text_parameters_equal_typed_ones() -> None:
         ("star", {"n": 2, "latancy": 1}, "topology star: unknown parameter, got 'latancy'; "
          "did you mean 'latency'? valid: capacity, latency, n"),
         ("dragonflie", {}, "topology: unknown name, got 'dragonflie'; did you mean 'dragonfly'? valid: "
-         + ", ".join(sorted(topologies))),
+         + ", ".join(sorted([*topologies, *machines]))),
         ("dragonfly", {}, "topology dragonfly: needs p="),
         ("xgft", {"m": "2,2"}, "topology xgft: needs w="),
         ("star", {"n": "four"}, "star n: must be a whole number, 1 or more, got 'four'"),
