@@ -78,7 +78,7 @@ def optical_network(topology: Topology, switches: CircuitSwitches) -> OpticalNet
     >>> from netsim.optics import circuit_switches
     >>> net = full_mesh(4, hosts=2)
     >>> optical_network(net, circuit_switches(net, ports=2)).topology
-    <Topology full_mesh: 8 hosts, 5 switches, 44 directed links>
+    <Topology graph: 8 hosts, 5 switches, 44 directed links>
     """
     if OPTICAL in topology.layer_names:
         raise InputError("topology", "must not have circuits of its own", got=f"a layer {OPTICAL!r}")
