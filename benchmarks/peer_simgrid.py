@@ -254,6 +254,31 @@ def seconds(value: float) -> str:
     return f"{value:.3f} s" if value < 1 else f"{value:.3g} s" if value < 100 else f"{value:.0f} s"
 
 
+def recalled(key: str, case: Case, old: dict[str, Any]) -> Check:
+    """A row of an earlier run side by side, both figures of that day."""
+    sign = ">" if old["stopped"] else ""
+    difference = old["difference"]
+    return Check(
+        name=key,
+        ok=difference is None or difference <= AGREES,
+        cells=(
+            f"{case.title} (run of {old['date']})",
+            f"{case.size_bytes.size:,}",
+            "-",
+            seconds(old["netsim_cpu_s"]),
+            f">{old['cpu_s']:.0f} s, stopped"
+            if old["stopped"]
+            else f"{seconds(old['cpu_s'])} ({old['mode']}, {old['interface']})",
+            f"{sign}{times(old['cpu_s'] / old['netsim_cpu_s'])}",
+            "-" if difference is None else f"{difference:.0e}",
+            "-",
+            "-",
+        ),
+        error=0.0 if difference is None else difference,
+        limit=AGREES,
+    )
+
+
 def measure(key: str, case: Case, peer: Peer | None, recorded: dict[str, Any], record: bool) -> Check:
     set_up, cost, finish = case.timed()
     full_cost, full = full_solve(case)
@@ -516,7 +541,10 @@ def main(options: argparse.Namespace) -> int:
         rows: list[Check] = []
         for key in chosen:
             if key in CASES:
-                rows.append(measure(key, CASES[key](), peer, recorded, options.record))
+                if key in (options.recall or []) and key in recorded["cases"]:
+                    rows.append(recalled(key, CASES[key](), recorded["cases"][key]))
+                else:
+                    rows.append(measure(key, CASES[key](), peer, recorded, options.record))
                 print("  ".join(rows[-1].cells), flush=True)
         replays = [measure_replay(key, REPLAYS[key]) for key in chosen if key in REPLAYS]
     tables: list[Any] = []
@@ -536,6 +564,9 @@ if __name__ == "__main__":
     parser.add_argument("--simgrid", metavar="PYTHON", help="interpreter that can import simgrid")
     parser.add_argument("--headers", metavar="FOLDER", type=Path, help="SimGrid's C++ headers: use its C++ interface")
     parser.add_argument("--only", metavar="CASE", nargs="+", help=f"some of {', '.join([*CASES, *REPLAYS])}")
+    parser.add_argument(
+        "--recall", metavar="CASE", nargs="+", help="show the recorded run of these: SimGrid takes 800 s to be stopped"
+    )
     parser.add_argument("--record", action="store_true", help="keep SimGrid's figures and finish times in the checkout")
     parser.add_argument("--into", metavar="PAGE", type=Path, help="write the tables into this page, between its marks")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
