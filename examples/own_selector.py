@@ -1,6 +1,6 @@
 """A circuit selector of your own: light the pairs that are farthest apart, and compare it with E-EFI.
 
-    python own_selector.py
+python own_selector.py
 """
 
 import numpy as np

@@ -14,7 +14,7 @@ import numpy as np
 
 from netsim.core.arrays import Int64
 from netsim.core.errors import InputError, closest
-from netsim.core.units import format_rate
+from netsim.core.units import format_rate, from_gbps, to_gbps
 from netsim.topologies.topology import Topology
 
 __all__ = ["BUILT_IN", "Bill", "BillRow", "Price", "Prices", "bill", "cable_rows", "read_prices"]
@@ -124,7 +124,7 @@ class Bill:
             total += f", {self.cost_usd / self.n_hosts:,.0f} USD and {self.power_w / self.n_hosts:,.3g} W per host"
         rows = [("cost, power", total)]
         for row in self.rows:
-            text = f"{row.count:>8,} {_WORDS[row.piece]} of {format_rate(row.gbps * 1e9 / 8)}"
+            text = f"{row.count:>8,} {_WORDS[row.piece]} of {format_rate(from_gbps(row.gbps))}"
             rows.append(("", f"{text:44}  {row.cost_usd:>14,.0f} USD  {row.power_w / 1000:>10,.4g} kW"))
         if self.n_unlimited:
             rows.append(("", f"{self.n_unlimited:>8,} cables without a limit, not counted"))
@@ -264,7 +264,7 @@ def bill(topology: Topology, prices: Prices | None = None) -> Bill:
     t = topology
     table = read_prices() if prices is None else prices
     link, number = cable_rows(t)
-    gbps = t.link_capacity_bytes_per_s[link] * 8 / 1e9
+    gbps = to_gbps(t.link_capacity_bytes_per_s[link])
     finite = np.isfinite(gbps)
     media = np.array([_MEDIA.index(table.medium(name)) for name in t.layer_names], dtype=np.int64)[t.link_layer[link]]
     crosses = np.array([name.startswith("optical ") for name in t.layer_names])[t.link_layer[link]]

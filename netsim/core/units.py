@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 from netsim.core.errors import InputError
 
-__all__ = ["format_bytes", "format_rate", "format_time", "parse_bytes", "parse_part", "parse_rate", "parse_time"]
+__all__ = [
+    "format_bytes",
+    "format_rate",
+    "format_time",
+    "from_gbps",
+    "parse_bytes",
+    "parse_part",
+    "parse_rate",
+    "parse_time",
+    "to_gbps",
+]
 
 BITS_PER_BYTE = 8
 
@@ -154,6 +165,20 @@ def _checked(value: float, subject: str, kind: str) -> float:
     if math.isnan(number) or number < 0:
         raise InputError(subject, f"{kind} must not be negative or NaN", got=value)
     return number
+
+
+def to_gbps(bytes_per_s: Any) -> Any:
+    """Bytes per second in Gb/s, numbers or arrays; `from_gbps` is the way back.
+
+    >>> to_gbps(12.5e9), from_gbps(100.0)
+    (100.0, 12500000000.0)
+    """
+    return bytes_per_s * BITS_PER_BYTE / 1e9
+
+
+def from_gbps(gbps: Any) -> Any:
+    """Gb/s in bytes per second."""
+    return gbps * 1e9 / BITS_PER_BYTE
 
 
 def _scaled(value: float, steps: list[tuple[float, str]], digits: int) -> str:

@@ -323,7 +323,7 @@ class Index:
     max_electrical_s, max_optical_s : float
         The same among electrical links and among circuits.
     phi_s : float
-        ``(sum of c x^8)^(1/8)`` over the capacity to the same power, a smooth stand-in for the maximum that also sees the others.
+        Sum of c x^p, c relative to the mean, to the power 1 / p with p = 8: a smooth stand-in for the maximum that also sees the others.
     electrical_byte_hops, optical_bytes : float
         Bytes on electrical links between switches, summed over the links, and on circuits.
     """
