@@ -45,6 +45,8 @@ PEER_LIMIT_S = 400.0
 FULL_LIMIT_S = 100.0
 RATE = 12.5e9
 AGREES = 1e-9
+# SimGrid rounds times and amounts on the way.
+PEER_AGREES = 1e-4
 REPEATS = 5
 PEER_REPEATS, PEER_SHORT_S = 3, 40.0
 HEAD = ("case", "transfers", "set-up", "netsim", "SimGrid", "ratio", "to SimGrid", "full solve", "to full solve")
@@ -260,7 +262,7 @@ def recalled(key: str, case: Case, old: dict[str, Any]) -> Check:
     difference = old["difference"]
     return Check(
         name=key,
-        ok=difference is None or difference <= AGREES,
+        ok=difference is None or difference <= PEER_AGREES,
         cells=(
             f"{case.title} (run of {old['date']})",
             f"{case.size_bytes.size:,}",
@@ -275,7 +277,7 @@ def recalled(key: str, case: Case, old: dict[str, Any]) -> Check:
             "-",
         ),
         error=0.0 if difference is None else difference,
-        limit=AGREES,
+        limit=PEER_AGREES,
     )
 
 
@@ -318,7 +320,7 @@ def measure(key: str, case: Case, peer: Peer | None, recorded: dict[str, Any], r
         agreed = "-" if old["difference"] is None else f"{old['difference']:.0e} then"
     return Check(
         name=key,
-        ok=not (to_full > AGREES or to_peer > AGREES),
+        ok=not (to_full > AGREES or to_peer > PEER_AGREES),
         cells=(
             case.title,
             f"{case.size_bytes.size:,}",
@@ -376,7 +378,7 @@ def replay_child(folder: Path, n: int) -> None:
     of_task = np.load(folder / "of_task.npy")
     for array in [*arrays.values(), of_task]:
         array.setflags(write=False)
-    graph = TaskGraph(n_ranks=n, **arrays)
+    graph = TaskGraph(n_ranks=n, latencies=np.empty(0, np.int32), **arrays)
     # Host i sends on link i and receives on link n+i.
     link = np.stack([np.arange(n), n + (np.arange(n) + 1) % n], 1).ravel().astype(np.int32)
     routes = Routes(of_task=of_task, ptr=np.arange(0, 2 * n + 1, 2), link=link, latency_s=np.zeros(n))
