@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from netsim.core.arrays import Int64, csr_ptr, frozen
 from netsim.routing.graphs import shortest_paths
 from netsim.routing.pathset import Paths
 from netsim.topologies import Topology
+from netsim.topologies.changes import only_links
 
 __all__ = ["rail_paths"]
 
@@ -42,14 +41,7 @@ def rail_paths(
     far = source // gpus != destination // gpus
     rows = np.flatnonzero(far)
     kept = np.flatnonzero(~own)
-    fabric = replace(
-        topology,
-        link_src=frozen(topology.link_src[kept], np.int32),
-        link_dst=frozen(topology.link_dst[kept], np.int32),
-        link_capacity_bytes_per_s=frozen(topology.link_capacity_bytes_per_s[kept], np.float64),
-        link_latency_s=frozen(topology.link_latency_s[kept], np.float64),
-        link_layer=frozen(topology.link_layer[kept], np.int16),
-    )
+    fabric = only_links(topology, ~own)
     across = shortest_paths(
         fabric, source[rows], destination[rows], word=None if word is None else word[rows], seed=seed
     )

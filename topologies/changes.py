@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from netsim.core.units import parse_rate, parse_time
 from netsim.topologies.generators import cables
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology
 
-__all__ = ["join_hosts", "scale_links", "with_links", "without_links"]
+__all__ = ["as_graph", "join_hosts", "more_links", "only_links", "scale_links", "with_links", "without_links"]
 
 
 def _rows(topology: Topology, links: npt.ArrayLike) -> npt.NDArray[np.bool_]:
@@ -30,10 +31,65 @@ def _rows(topology: Topology, links: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     return chosen
 
 
-def _as_graph(topology: Topology) -> Topology:
+def as_graph(topology: Topology) -> Topology:
     """The same network without known structure: what is derived from the structure no longer holds after a change."""
     names = topology.vertex_names or tuple(topology.vertex_name(v) for v in range(topology.n_vertices))
     return replace(topology, family="graph", params=MappingProxyType({}), vertex_names=names)
+
+
+def only_links(topology: Topology, kept: npt.NDArray[np.bool_]) -> Topology:
+    """The network with some of its links, in their old order, of the same family: for callers that know what of its structure still holds.
+
+    Parameters
+    ----------
+    topology : Topology
+    kept : bool array, shape (n_links,)
+    """
+    return replace(
+        topology,
+        link_src=frozen(topology.link_src[kept], np.int32),
+        link_dst=frozen(topology.link_dst[kept], np.int32),
+        link_capacity_bytes_per_s=frozen(topology.link_capacity_bytes_per_s[kept], np.float64),
+        link_latency_s=frozen(topology.link_latency_s[kept], np.float64),
+        link_layer=frozen(topology.link_layer[kept], np.int16),
+    )
+
+
+def more_links(
+    topology: Topology,
+    source: npt.ArrayLike,
+    destination: npt.ArrayLike,
+    *,
+    capacity_bytes_per_s: npt.ArrayLike,
+    latency_s: npt.ArrayLike,
+    layer: str,
+) -> Topology:
+    """The network with single links after its own, of the same family, unchecked: like `only_links`, for callers that know.
+
+    Parameters
+    ----------
+    topology : Topology
+    source, destination : int array, shape (n,)
+        Vertices.
+    capacity_bytes_per_s, latency_s : float or float array, shape (n,)
+    layer : str
+        A new one or one the network has.
+    """
+    names = topology.layer_names if layer in topology.layer_names else (*topology.layer_names, layer)
+    n = np.size(source)
+
+    def longer(values: npt.NDArray[Any], more: npt.ArrayLike) -> npt.NDArray[Any]:
+        return frozen(np.concatenate([values, np.broadcast_to(np.asarray(more, dtype=values.dtype), n)]), values.dtype)
+
+    return replace(
+        topology,
+        link_src=longer(topology.link_src, source),
+        link_dst=longer(topology.link_dst, destination),
+        link_capacity_bytes_per_s=longer(topology.link_capacity_bytes_per_s, capacity_bytes_per_s),
+        link_latency_s=longer(topology.link_latency_s, latency_s),
+        link_layer=longer(topology.link_layer, names.index(layer)),
+        layer_names=names,
+    )
 
 
 def without_links(topology: Topology, links: npt.ArrayLike, *, both_ways: bool = True) -> Topology:
@@ -74,16 +130,7 @@ def without_links(topology: Topology, links: npt.ArrayLike, *, both_ways: bool =
                 "links", "must come in cables to go both ways", got="one-way links", remedy="give both_ways=False"
             )
         gone = np.repeat(gone[0::2] | gone[1::2], 2)
-    kept = ~gone
-    plain = _as_graph(topology)
-    return replace(
-        plain,
-        link_src=frozen(plain.link_src[kept], np.int32),
-        link_dst=frozen(plain.link_dst[kept], np.int32),
-        link_capacity_bytes_per_s=frozen(plain.link_capacity_bytes_per_s[kept], np.float64),
-        link_latency_s=frozen(plain.link_latency_s[kept], np.float64),
-        link_layer=frozen(plain.link_layer[kept], np.int16),
-    )
+    return only_links(as_graph(topology), ~gone)
 
 
 def with_links(
@@ -137,7 +184,7 @@ def with_links(
     if both_ways:
         ends = list(cables(*ends))
         columns = [np.repeat(column, 2) for column in columns]
-    t = _as_graph(topology)
+    t = as_graph(topology)
     names = t.layer_names if layer in t.layer_names else (*t.layer_names, layer)
     return Topology.from_links(
         n_hosts=t.n_hosts,
@@ -254,7 +301,7 @@ def scale_links(
     if layer is not None and layer not in topology.layer_names:
         raise InputError("layer", "unknown name", got=repr(layer), remedy=closest(layer, topology.layer_names))
     if links is not None:
-        chosen, base = _rows(topology, links), _as_graph(topology)
+        chosen, base = _rows(topology, links), as_graph(topology)
     elif layer is not None:
         chosen, base = topology.link_layer == topology.layer_names.index(layer), topology
     else:

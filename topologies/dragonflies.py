@@ -188,15 +188,7 @@ def dragonfly(
     p = int(values["p"])
     a = 2 * p if values["a"] is None else int(values["a"])
     h = p if values["h"] is None else int(values["h"])
-    g = a * h + 1 if values["g"] is None else int(values["g"])
-    if g > a * h + 1:
-        raise InputError(
-            "dragonfly",
-            f"a={a} and h={h} join at most {a * h + 1} groups",
-            got=f"g={g}",
-            remedy=f"take g={a * h + 1} or raise a or h",
-        )
-    m = a * h // (g - 1) if g > 1 else 0
+    g, m = _groups("dragonfly", a * h, values["g"], joined=f"a={a} and h={h}", remedy="raise a or h")
     n_hosts = p * a * g
     n_cables = n_hosts + g * (a * (a - 1) // 2) + m * (g * (g - 1) // 2)
     check_size("dragonfly", n_vertices=n_hosts + a * g, n_links=2 * n_cables)
@@ -213,6 +205,17 @@ def dragonfly(
     layers.add("global", n_hosts + here, n_hosts + there)
     params.update(p=p, a=a, h=h, g=g, **_only_used(values, m))
     return layers.topology(n_hosts=n_hosts, n_switches=a * g, family="dragonfly", params=params)
+
+
+def _groups(family: str, ports: int, g: int | None, *, joined: str, remedy: str) -> tuple[int, int]:
+    """Groups, and links between two of them, where each group has so many global ports; by default as many groups as these join."""
+    most = ports + 1
+    groups = most if g is None else int(g)
+    if groups > most:
+        raise InputError(
+            family, f"{joined} join at most {most} groups", got=f"g={groups}", remedy=f"take g={most} or {remedy}"
+        )
+    return groups, ports // (groups - 1) if groups > 1 else 0
 
 
 def _global_cables(g: int, m: int, a: int, h: int, values: dict[str, Any]) -> tuple[Int64, Int64]:
@@ -294,15 +297,7 @@ def cascade(
     values = checked(_CASCADE, "cascade", params)
     p, rows, columns, h = (int(values[key]) for key in ("p", "rows", "columns", "h"))
     a = rows * columns
-    g = a * h + 1 if values["g"] is None else int(values["g"])
-    if g > a * h + 1:
-        raise InputError(
-            "cascade",
-            f"{a} routers and h={h} join at most {a * h + 1} groups",
-            got=f"g={g}",
-            remedy=f"take g={a * h + 1} or raise h",
-        )
-    m = a * h // (g - 1) if g > 1 else 0
+    g, m = _groups("cascade", a * h, values["g"], joined=f"{a} routers and h={h}", remedy="raise h")
     widths = int(values["column_trunk"]), int(values["row_trunk"])
     n_hosts = p * a * g
     in_rows = rows * (columns * (columns - 1) // 2) * widths[0]
@@ -385,15 +380,7 @@ def dragonfly_plus(
     values = checked(_PLUS, "dragonfly_plus", params)
     p = int(values["p"])
     l, s, h = (p if values[key] is None else int(values[key]) for key in ("l", "s", "h"))
-    g = s * h + 1 if values["g"] is None else int(values["g"])
-    if g > s * h + 1:
-        raise InputError(
-            "dragonfly_plus",
-            f"s={s} and h={h} join at most {s * h + 1} groups",
-            got=f"g={g}",
-            remedy=f"take g={s * h + 1} or raise s or h",
-        )
-    m = s * h // (g - 1) if g > 1 else 0
+    g, m = _groups("dragonfly_plus", s * h, values["g"], joined=f"s={s} and h={h}", remedy="raise s or h")
     n_hosts, n_switches = p * l * g, (l + s) * g
     n_cables = n_hosts + g * l * s + m * (g * (g - 1) // 2)
     check_size("dragonfly_plus", n_vertices=n_hosts + n_switches, n_links=2 * n_cables)

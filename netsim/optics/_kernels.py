@@ -153,6 +153,14 @@ def path_prices(ptr, head, n, price, distance):
 
 
 @kernel
+def _over(there, cost, u, v, x, y):
+    """Price of u to v over the circuit from x to y, ``there`` being that up to its far end; 0 for the pair that it joins."""
+    if u == x and v == y:
+        return np.float32(0.0)
+    return there + cost[y, v]
+
+
+@kernel
 def _improvement(x, y, both, cost, hop, ptr, to, size, now, sources, part, apply):
     """Bytes moved by circuit (x, y) and what they save, over all pairs that would use it.
 
@@ -171,13 +179,11 @@ def _improvement(x, y, both, cost, hop, ptr, to, size, now, sources, part, apply
             if old <= there and old <= back and not at_end:
                 continue
             v = to[at]
-            new = there + cost[y, v]
+            new = _over(there, cost, u, v, x, y)
             if both:
-                other = back + cost[x, v]
+                other = _over(back, cost, u, v, y, x)
                 if other < new:
                     new = other
-            if (u == x and v == y) or (both and u == y and v == x):
-                new = np.float32(0.0)
             if new < old:
                 saved += size[at] * (old - new)
                 moved += size[at]
@@ -268,7 +274,9 @@ def lazy_greedy(
     item = np.arange(n)
     for i in range(n // 2 - 1, -1, -1):
         _sift(key, item, i, n)
+    # When each candidate was last looked at, and the bytes it would have moved then.
     fresh = np.full(n, -1, np.int64)
+    would_move = np.empty(n)
     chosen = np.empty(n, np.int64)
     revenue = np.empty(n)
     carried = np.empty(n)
@@ -283,6 +291,7 @@ def lazy_greedy(
             reached = _reach(x, y, both, cost_in, hop, longest, sources, found)
             saved, moved = _improvement(x, y, both, cost, hop, ptr, to, size, now, found[:reached], 0.0, False)
             evaluations += 1
+            would_move[c] = moved
             part = min(1.0, room[c] / moved) if moved > 0.0 else 1.0
             key[0] = saved * part
             fresh[c] = count
@@ -291,9 +300,8 @@ def lazy_greedy(
                 continue
         if open_ports and key[0] > 0.0:
             reached = _reach(x, y, both, cost_in, hop, longest, sources, found)
-            saved, moved = _improvement(x, y, both, cost, hop, ptr, to, size, now, found[:reached], 0.0, False)
-            part = min(1.0, room[c] / moved)
-            _improvement(x, y, both, cost, hop, ptr, to, size, now, found[:reached], part, True)
+            part = min(1.0, room[c] / would_move[c])
+            saved, moved = _improvement(x, y, both, cost, hop, ptr, to, size, now, found[:reached], part, True)
             free_out[x] -= 1
             if both:
                 free_out[y] -= 1
@@ -335,10 +343,7 @@ def best_circuits(a, b, cost, cost_in, hop, ptr, to, sources, longest, now):
             u = found[i]
             there = cost[u, x] + hop
             for at in range(ptr[u], ptr[u + 1]):
-                own = u == x and to[at] == y
-                if there > now[at] and not own:
-                    continue
-                new = np.float32(0.0) if own else there + cost[y, to[at]]
+                new = _over(there, cost, u, to[at], x, y)
                 if new < now[at]:
                     now[at] = new
                     ways[at] = 1
@@ -370,7 +375,7 @@ def over_circuits(a, b, part, cost, cost_in, hop, ptr, to, size, sources, longes
             there = cost[u, x] + hop
             for at in range(ptr[u], ptr[u + 1]):
                 v = to[at]
-                new = np.float32(0.0) if u == x and v == y else there + cost[y, v]
+                new = _over(there, cost, u, v, x, y)
                 if ways[at] > 0 and new == now[at]:
                     share = size[at] / ways[at]
                     offered[c] += share

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +11,9 @@ from netsim.core.arrays import Float64, Int64, frozen
 from netsim.core.errors import InputError
 from netsim.core.units import parse_rate, parse_time
 from netsim.topologies import Topology
+from netsim.topologies.changes import more_links, only_links
 
-__all__ = ["OPTICAL", "Circuits", "electrical", "with_circuits"]
+__all__ = ["OPTICAL", "Circuits", "electrical", "port_counts", "with_circuits", "without_circuits"]
 
 OPTICAL = "optical"
 
@@ -153,26 +152,17 @@ def with_circuits(
     circuits.check(topology, ports)
     rate = parse_rate(capacity, subject="circuit capacity") if isinstance(capacity, str) else capacity
     delay = parse_time(latency, subject="circuit latency") if isinstance(latency, str) else latency
-    names = topology.layer_names if OPTICAL in topology.layer_names else (*topology.layer_names, OPTICAL)
     a, b = circuits.arcs()
-    n = a.size
     base = topology.n_hosts
     bad = np.asarray(rate)[~(np.asarray(rate) > 0)]
     if bad.size:
         raise InputError("circuit capacity", "must be above 0 bytes per second", got=float(bad.flat[0]))
     if not (np.isfinite(delay) and delay >= 0):
         raise InputError("circuit latency", "must be finite and 0 or more seconds", got=delay)
+    return more_links(topology, a + base, b + base, capacity_bytes_per_s=rate, latency_s=delay, layer=OPTICAL)
 
-    def longer(values: npt.NDArray[Any], more: npt.ArrayLike) -> npt.NDArray[Any]:
-        return frozen(np.concatenate([values, np.broadcast_to(np.asarray(more, dtype=values.dtype), n)]), values.dtype)
 
-    return replace(
-        topology,
-        link_src=longer(topology.link_src, a + base),
-        link_dst=longer(topology.link_dst, b + base),
-        link_capacity_bytes_per_s=longer(topology.link_capacity_bytes_per_s, rate),
-        link_latency_s=longer(topology.link_latency_s, delay),
-        link_layer=longer(topology.link_layer, names.index(OPTICAL)),
-        layer_names=names,
-        params=MappingProxyType(dict(topology.params)),
-    )
+def without_circuits(topology: Topology) -> Topology:
+    """The network with its circuits dark: without links of the layer ``optical``."""
+    kept = electrical(topology)
+    return topology if kept.all() else only_links(topology, kept)

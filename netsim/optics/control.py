@@ -14,7 +14,7 @@ What happens to traffic in the dark:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -70,7 +70,6 @@ class Lightlog:
     most: int = 0
     refused: int = 0
     moved_transfers: int = 0
-    spans: list[tuple[float, float, int, int]] = field(default_factory=list)
 
 
 class CircuitControl:
@@ -158,21 +157,15 @@ class CircuitControl:
         found: Int64 = self._task[np.isnan(view.drain_s[self._task]) & np.isnan(view.failed_s[self._task])]
         return found
 
-    def demand_of(self, task: Int64, size: Float64 | None = None) -> SwitchDemand:
-        """What tasks send between switches; ``size`` if not all of their bytes."""
+    def demand_of(self, task: Int64) -> SwitchDemand:
+        """What tasks send between switches."""
         row = self._row_of_task[task]
-        amount = self._graph.amount[task] if size is None else size
-        return SwitchDemand.of_pairs(self._fabric.n, self._u[row], self._v[row], amount)
+        return SwitchDemand.of_pairs(self._fabric.n, self._u[row], self._v[row], self._graph.amount[task])
 
     @property
     def tasks(self) -> Int64:
         """All transfers between switches."""
         return self._task
-
-    @property
-    def fabric(self) -> Fabric:
-        """The electrical network between switches."""
-        return self._fabric
 
     @property
     def network(self) -> OpticalNetwork:
@@ -188,14 +181,10 @@ class CircuitControl:
             self._begun = True
             dark.append(np.arange(self._network.first_link, self._network.topology.n_links))
         if now >= self._ready_s:
-            back = [*self._coming, *self._held]
-            light.append(self._lit.links(back))
-            self._since |= dict.fromkeys(back, now)
-            self._coming, self._held, self._ready_s = [], [], np.inf
+            light.append(self._light_up(now))
             changed = True
         if self._due(now):
-            standing = Circuits.of([key[:2] for key in self._lit.standing], directed=self._network.switches.directed)
-            answer = self._decide(Window(now_s=now, view=view, control=self, standing=standing))
+            answer = self._decide(Window(now_s=now, view=view, control=self, standing=self._lit.circuits))
             if answer is not None:
                 self._wanted, self._demand = answer
                 changed = True
@@ -210,9 +199,7 @@ class CircuitControl:
                 self._begin(now, gone, new, dark)
                 ask, changed = (self._ready_s if self._ready_s > now else None), True
                 if self._ready_s <= now:
-                    light.append(self._lit.links([*self._coming, *self._held]))
-                    self._since |= dict.fromkeys([*self._coming, *self._held], now)
-                    self._coming, self._held, self._ready_s = [], [], np.inf
+                    light.append(self._light_up(now))
         elif self._ready_s < np.inf:
             ask = self._ready_s
         if not changed and not dark:
@@ -253,7 +240,7 @@ class CircuitControl:
         self.log.refused += len(refused)
         self._coming = [key for key in new if key in self._lit.standing]
         # What found no ports is not wanted any more, or it would be tried for ever.
-        self._wanted = Circuits.of([key[:2] for key in self._lit.standing], directed=self._network.switches.directed)
+        self._wanted = self._lit.circuits
         cores |= {self._lit.standing[key][0] for key in self._coming}
         self._held = []
         if self._network.switches.all_stop:
@@ -274,11 +261,17 @@ class CircuitControl:
         self.log.most = max(self.log.most, len(self._lit.standing))
         self._ready_s = now + wait if self._coming or self._held else np.inf
 
+    def _light_up(self, now: float) -> Int64:
+        """Everything that was waiting for its light is lit; returns the links."""
+        ready = [*self._coming, *self._held]
+        self._since |= dict.fromkeys(ready, now)
+        self._coming, self._held, self._ready_s = [], [], np.inf
+        return self._lit.links(ready)
+
     def _put_out(self, key: tuple[int, int, int], now: float) -> None:
         since = self._since.pop(key, None)
         if since is not None:
             self.log.lit_s += now - since
-            self.log.spans.append((since, now, key[0], key[1]))
 
     def finish(self, now: float) -> None:
         """Close the log at the end of the run."""
@@ -287,19 +280,9 @@ class CircuitControl:
 
     def _draining(self, view: View, gone: list[tuple[int, int, int]]) -> float:
         """Seconds until what is under way on circuits that have to go has drained at present rates; 0 if nothing is."""
-        ports = {int(link) for link in self._lit.links(gone)}
         present = view.transfers
-        if not present.task.size:
-            return 0.0
-        on = self._on[present.task]
-        here = np.array([o >= 0 and int(self._network.out_link(o // self._network.n_ports)) in ports for o in on])
-        if not here.any():
-            return 0.0
-        rate = present.rate_bytes_per_s[here]
-        moving = rate > 0
-        if not moving.any():
-            return 0.0
-        return float((present.remaining_bytes[here][moving] / rate[moving]).max())
+        moving = np.isin(self._on[present.task], self._lit.codes(gone)) & (present.rate_bytes_per_s > 0)
+        return float((present.remaining_bytes[moving] / present.rate_bytes_per_s[moving]).max(initial=0.0))
 
     def _usable(self) -> list[tuple[int, int, int]]:
         """Circuits that traffic may be sent over now."""
@@ -319,7 +302,8 @@ class CircuitControl:
         rest = np.bincount(
             np.repeat(np.arange(self._base.size), np.diff(self._row_ptr)), weights=left, minlength=self._base.size
         )
-        a, b, p, q = self._lit.arcs(self._usable())
+        usable = self._usable()
+        a, b, _, _ = self._lit.arcs(usable)
         on = np.full(self._base.size, -1, np.int64)
         if a.size:
             demand = self._demand or SwitchDemand.of_pairs(self._fabric.n, self._u, self._v, rest)
@@ -334,15 +318,14 @@ class CircuitControl:
             share = spill_shares(lit, demand)
             arc = assigned(lit, self._u, self._v, np.maximum(rest, 1e-300), share)
             good = arc >= 0
-            on[good] = p[arc[good]] * self._network.n_ports + q[arc[good]]
+            on[good] = self._lit.codes(usable)[arc[good]]
         want = on[self._row]
         moving = is_open[self._task] & (want != self._on[self._task])
         if self._policy == "drain" and self._wanted is not None:
             # What is under way on a circuit that has to go stays there.
-            _, _, gone_p, gone_q = self._lit.arcs(self._lit.difference(self._wanted)[0])
             under_way = np.zeros(self._graph.n_tasks, dtype=bool)
             under_way[present.task] = True
-            leaving = np.isin(self._on[self._task], gone_p * self._network.n_ports + gone_q)
+            leaving = np.isin(self._on[self._task], self._lit.codes(self._lit.difference(self._wanted)[0]))
             moving &= ~(leaving & under_way[self._task])
         if not moving.any():
             return np.empty(0, np.int64), None

@@ -73,10 +73,6 @@ class SwitchDemand:
         matrix[self.source, self.to] = self.size_bytes
         return matrix
 
-    def scaled(self, factor: float) -> SwitchDemand:
-        """The same with all bytes multiplied."""
-        return SwitchDemand(n=self.n, ptr=self.ptr, to=self.to, size_bytes=frozen(self.size_bytes * factor, np.float64))
-
 
 def switch_demand(topology: Topology, demand: Any) -> SwitchDemand:
     """Check a demand and bring it into rows.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +13,7 @@ from netsim.optics.circuits import OPTICAL, Circuits, electrical
 from netsim.optics.hardware import CircuitSwitches
 from netsim.routing import Paths, shortest_walks
 from netsim.topologies import Topology
+from netsim.topologies.changes import as_graph, more_links
 
 __all__ = ["Lit", "OpticalNetwork", "optical_network"]
 
@@ -91,30 +90,21 @@ def optical_network(topology: Topology, switches: CircuitSwitches) -> OpticalNet
     port_ptr = csr_ptr(switches.ports)
     owner = np.tile(np.repeat(np.arange(topology.n_switches), switches.ports), switches.cores) + topology.n_hosts
     core = topology.n_vertices + np.repeat(np.arange(switches.cores), int(port_ptr[-1]))
-    names = (*topology.layer_names, OPTICAL)
-    n = 2 * owner.size
-    latency = np.zeros(n)
+    latency = np.zeros(2 * owner.size)
     latency[0::2] = switches.latency_s
-    of_vertex = topology.vertex_names
-    if of_vertex is None:
-        of_vertex = tuple(topology.vertex_name(v) for v in range(topology.n_vertices))
-
-    def longer(values: npt.NDArray[Any], more: npt.ArrayLike) -> npt.NDArray[Any]:
-        return frozen(np.concatenate([values, np.broadcast_to(np.asarray(more, dtype=values.dtype), n)]), values.dtype)
-
+    # What is derived from the structure of the family does not know the cores.
+    plain = more_links(
+        as_graph(topology),
+        np.stack([owner, core], 1).ravel(),
+        np.stack([core, owner], 1).ravel(),
+        capacity_bytes_per_s=switches.capacity_bytes_per_s,
+        latency_s=latency,
+        layer=OPTICAL,
+    )
     with_cores = replace(
-        topology,
+        plain,
         n_switches=topology.n_switches + switches.cores,
-        link_src=longer(topology.link_src, np.stack([owner, core], 1).ravel()),
-        link_dst=longer(topology.link_dst, np.stack([core, owner], 1).ravel()),
-        link_capacity_bytes_per_s=longer(topology.link_capacity_bytes_per_s, switches.capacity_bytes_per_s),
-        link_latency_s=longer(topology.link_latency_s, latency),
-        link_layer=longer(topology.link_layer, len(names) - 1),
-        layer_names=names,
-        vertex_names=(*of_vertex, *(f"optical core {c}" for c in range(switches.cores))),
-        # What is derived from the structure of the family does not know the cores.
-        family="graph",
-        params=MappingProxyType({}),
+        vertex_names=(*(plain.vertex_names or ()), *(f"optical core {c}" for c in range(switches.cores))),
     )
     return OpticalNetwork(
         switches=switches,
@@ -143,6 +133,16 @@ class Lit:
             self._free_in.append({s: list(p) for s, p in free.items()} if network.switches.directed else free)
         # (a, b, number among those of one pair) -> (core, port at a, port at b)
         self.standing: dict[tuple[int, int, int], tuple[int, int, int]] = {}
+
+    @property
+    def circuits(self) -> Circuits:
+        """What stands, lit or being set up."""
+        return Circuits.of([key[:2] for key in self.standing], directed=self._network.switches.directed)
+
+    def codes(self, keys: list[tuple[int, int, int]]) -> Int64:
+        """One number for the ports of each direction of standing circuits: port out x n_ports + port in."""
+        _, _, out, into = self.arcs(keys)
+        return out * self._network.n_ports + into
 
     def keys(self, circuits: Circuits) -> list[tuple[int, int, int]]:
         """Names of circuits that stay the same from one set to the next."""
@@ -182,14 +182,8 @@ class Lit:
 
     def links(self, keys: list[tuple[int, int, int]]) -> Int64:
         """Links of the ports of standing circuits."""
-        found = []
-        for key in keys:
-            _, p, q = self.standing[key]
-            net = self._network
-            found += [net.out_link(p), net.in_link(q)]
-            if not net.switches.directed:
-                found += [net.out_link(q), net.in_link(p)]
-        return np.array(found, dtype=np.int64)
+        _, _, out, into = self.arcs(keys)
+        return np.stack([self._network.out_link(out), self._network.in_link(into)], 1).ravel()
 
     def arcs(self, keys: list[tuple[int, int, int]]) -> tuple[Int64, Int64, Int64, Int64]:
         """From, to, port out and port in of each direction of standing circuits."""

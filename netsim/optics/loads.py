@@ -20,11 +20,12 @@ from netsim.core.arrays import Float64, Int64, csr_order, distinct, frozen
 from netsim.core.errors import InputError, closest
 from netsim.core.registry import Registry
 from netsim.optics import _kernels as k
-from netsim.optics.circuits import OPTICAL, electrical
+from netsim.optics.circuits import electrical
 from netsim.optics.demands import SwitchDemand, switch_demand
 from netsim.routing.fluid import Transport, fluid_routings
 from netsim.routing.throughput import best_loads
 from netsim.topologies import Topology
+from netsim.topologies.changes import as_graph
 
 __all__ = ["Fabric", "Index", "efi_index", "link_load", "load_rules"]
 
@@ -178,7 +179,7 @@ def link_load(topology: Topology, demand: Any, *, routing: str = "ecmp", share: 
     if share is not None:
         if routing != "one-optical-hop":
             raise InputError("share", "goes with the routing one-optical-hop", got=routing)
-        return _one_optical_hop(fabric, rows, share)[0]
+        return OneOpticalHop(fabric, rows).load(share)[0]
     if routing not in load_rules and routing in fluid_routings:
         return fluid_routings[routing](topology, _transport(topology, rows))
     if routing not in load_rules:
@@ -215,13 +216,7 @@ def _electrical(fabric: Fabric, demand: SwitchDemand) -> Float64:
 @load_rules.register("per-hop-ecmp")
 def _per_hop(fabric: Fabric, demand: SwitchDemand) -> Float64:
     """Evenly over the next hops of shortest paths, at each switch anew."""
-    return fluid_routings["ecmp"](_plain(fabric.topology), _transport(fabric.topology, demand))
-
-
-def _plain(topology: Topology) -> Topology:
-    from dataclasses import replace
-
-    return replace(topology, family="graph")
+    return fluid_routings["ecmp"](as_graph(fabric.topology), _transport(fabric.topology, demand))
 
 
 @load_rules.register("optimum")
@@ -233,7 +228,7 @@ def _optimum(fabric: Fabric, demand: SwitchDemand) -> Float64:
 @load_rules.register("one-optical-hop")
 def _one_optical_hop_rule(fabric: Fabric, demand: SwitchDemand) -> Float64:
     """At most one circuit per path, the pair's own or one that saves hops."""
-    return _one_optical_hop(fabric, demand, None)[0]
+    return OneOpticalHop(fabric, demand).load()[0]
 
 
 @load_rules.register("optical-first")
@@ -253,31 +248,45 @@ def _optical_first(fabric: Fabric, demand: SwitchDemand) -> Float64:
     return load + fabric.spread(fabric.arcs, rest)
 
 
-def _one_optical_hop(fabric: Fabric, demand: SwitchDemand, share: npt.ArrayLike | None) -> tuple[Float64, Float64]:
-    """Loads by link, and the bytes that each circuit was offered."""
-    n_circuits = fabric.circuit_link.size
-    part = np.ones(n_circuits) if share is None else np.asarray(share, dtype=np.float64)
-    if part.shape != (n_circuits,) or not ((part >= 0) & (part <= 1)).all():
-        raise InputError("share", f"must be one number from 0 to 1 for each of the {n_circuits} circuit links")
-    a, b = fabric.circuit_ends
-    cost = fabric.hop_cost
-    pairs = Pairs(fabric, demand, cost)
-    best = pairs.now.copy()
-    hop = np.float32(1.0)
-    around = (frozen(a, np.int64), frozen(b, np.int64))
-    ways = k.best_circuits(*around, cost, pairs.cost_in, hop, demand.ptr, demand.to, pairs.sources, pairs.longest, best)
-    moved = demand.dense()
-    offered = k.over_circuits(
-        *around, part, cost, pairs.cost_in, hop, demand.ptr, demand.to, demand.size_bytes, pairs.sources, pairs.longest,
-        best, ways, moved,
-    )  # fmt: skip
-    np.fill_diagonal(moved, 0.0)
-    # Rounding leaves crumbs where all of a pair has moved.
-    moved[moved < 1e-12 * max(moved.max(initial=0.0), 0.0)] = 0.0
-    u, v = np.nonzero(moved)
-    load = fabric.spread(fabric.arcs, SwitchDemand.of_pairs(fabric.n, u, v, moved[u, v]))
-    load[fabric.circuit_link] = offered * part
-    return load, offered
+class OneOpticalHop:
+    """A demand on a fabric with circuits, at most one on a path: who takes which is found once, loads for any shares after that.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    demand : SwitchDemand
+    """
+
+    def __init__(self, fabric: Fabric, demand: SwitchDemand) -> None:
+        self._fabric, self._demand = fabric, demand
+        a, b = fabric.circuit_ends
+        cost = fabric.hop_cost
+        pairs = Pairs(fabric, demand, cost)
+        best = pairs.now.copy()
+        # What both kernels read of circuits and prices, and of the sources that circuits may help.
+        self._ways = (frozen(a, np.int64), frozen(b, np.int64)), (cost, pairs.cost_in, np.float32(1.0))
+        self._reach = (pairs.sources, pairs.longest, best)
+        self._count = k.best_circuits(*self._ways[0], *self._ways[1], demand.ptr, demand.to, *self._reach)
+
+    def load(self, share: npt.ArrayLike | None = None) -> tuple[Float64, Float64]:
+        """Loads by link, and the bytes that each circuit is offered, of which it takes its share (default: all)."""
+        fabric, demand = self._fabric, self._demand
+        n_circuits = fabric.circuit_link.size
+        part = np.ones(n_circuits) if share is None else np.asarray(share, dtype=np.float64)
+        if part.shape != (n_circuits,) or not ((part >= 0) & (part <= 1)).all():
+            raise InputError("share", f"must be one number from 0 to 1 for each of the {n_circuits} circuit links")
+        moved = demand.dense()
+        ends, prices = self._ways
+        offered = k.over_circuits(
+            *ends, part, *prices, demand.ptr, demand.to, demand.size_bytes, *self._reach, self._count, moved
+        )
+        np.fill_diagonal(moved, 0.0)
+        # Rounding leaves crumbs where all of a pair has moved.
+        moved[moved < 1e-12 * max(moved.max(initial=0.0), 0.0)] = 0.0
+        u, v = np.nonzero(moved)
+        load = fabric.spread(fabric.arcs, SwitchDemand.of_pairs(fabric.n, u, v, moved[u, v]))
+        load[fabric.circuit_link] = offered * part
+        return load, offered
 
 
 class Pairs:
@@ -383,7 +392,8 @@ def efi_index(topology: Topology, load: npt.ArrayLike) -> Index:
 @load_rules.register("spill")
 def _spill(fabric: Fabric, demand: SwitchDemand) -> Float64:
     """One optical hop, each circuit taking only as much as keeps the fullest link lowest."""
-    return _one_optical_hop(fabric, demand, spill_shares(fabric, demand))[0]
+    way = OneOpticalHop(fabric, demand)
+    return way.load(_spilled(fabric, way))[0]
 
 
 def spill_shares(fabric: Fabric, demand: SwitchDemand, *, rounds: int = 12) -> Float64:
@@ -393,16 +403,20 @@ def spill_shares(fabric: Fabric, demand: SwitchDemand, *, rounds: int = 12) -> F
     link needs T too, or all circuits take all. The best of the rounds is kept, that without circuits included: the fullest link is never
     fuller than without circuits.
     """
+    return _spilled(fabric, OneOpticalHop(fabric, demand), rounds)
+
+
+def _spilled(fabric: Fabric, way: OneOpticalHop, rounds: int = 12) -> Float64:
     topology, link = fabric.topology, fabric.circuit_link
     none = np.zeros(link.size)
-    dark, offered = _one_optical_hop(fabric, demand, none)
+    dark, offered = way.load(none)
     best_share, best = none, efi_index(topology, dark).key()
     wanted_s = offered / topology.link_capacity_bytes_per_s[link]
     low, high = 0.0, min(best[0], float(wanted_s.max(initial=0.0)))
     limit = high
     for _ in range(rounds):
         share = np.minimum(1.0, np.divide(limit, wanted_s, out=np.ones(link.size), where=wanted_s > 0))
-        index = efi_index(topology, _one_optical_hop(fabric, demand, share)[0])
+        index = efi_index(topology, way.load(share)[0])
         if index.key() < best:
             best_share, best = share, index.key()
         if index.max_electrical_s > limit:
@@ -413,11 +427,6 @@ def spill_shares(fabric: Fabric, demand: SwitchDemand, *, rounds: int = 12) -> F
             break
         limit = (low + high) / 2
     return best_share
-
-
-def has_circuits(topology: Topology) -> bool:
-    """Whether some links are circuits."""
-    return OPTICAL in topology.layer_names
 
 
 def assigned(fabric: Fabric, u: Int64, v: Int64, size_bytes: Float64, share: Float64) -> Int64:

@@ -20,7 +20,7 @@ from netsim.core.errors import InputError
 from netsim.core.registry import Registry
 from netsim.core.units import parse_rate
 from netsim.optics import _kernels as k
-from netsim.optics.circuits import OPTICAL, Circuits, port_counts, with_circuits
+from netsim.optics.circuits import Circuits, port_counts, with_circuits, without_circuits
 from netsim.optics.demands import SwitchDemand, switch_demand
 from netsim.optics.loads import Fabric, Index, Pairs, efi_index, link_load
 from netsim.topologies import Topology
@@ -257,8 +257,7 @@ def select(
     >>> found.circuits, found.revenue.tolist()
     (<Circuits: 0-4, 1-5>, [500.0, 300.0])
     """
-    if OPTICAL in topology.layer_names and (topology.link_layer == topology.layer_names.index(OPTICAL)).any():
-        topology = dark(topology)
+    topology = without_circuits(topology)
     fabric = Fabric(topology)
     rows = switch_demand(topology, demand)
     own = port_counts(topology, ports)
@@ -292,21 +291,6 @@ def select(
     found = selectors[method](problem)
     found.circuits.check(topology, own)
     return found
-
-
-def dark(topology: Topology) -> Topology:
-    """The network without its circuits."""
-    from dataclasses import replace
-
-    kept = topology.link_layer != topology.layer_names.index(OPTICAL)
-    return replace(
-        topology,
-        link_src=frozen(topology.link_src[kept], np.int32),
-        link_dst=frozen(topology.link_dst[kept], np.int32),
-        link_capacity_bytes_per_s=frozen(topology.link_capacity_bytes_per_s[kept], np.float64),
-        link_latency_s=frozen(topology.link_latency_s[kept], np.float64),
-        link_layer=frozen(topology.link_layer[kept], np.int16),
-    )
 
 
 def chosen(

@@ -15,7 +15,7 @@ from netsim.optics.control import POLICIES, Decider, Window
 from netsim.optics.demands import SwitchDemand
 from netsim.optics.hardware import CircuitSwitches, circuit_switches
 from netsim.optics.loads import efi_index, link_load
-from netsim.optics.selection import OBJECTIVES, select, selectors
+from netsim.optics.selection import OBJECTIVES, Selection, select, selectors
 from netsim.topologies import Topology
 
 __all__ = ["KNOWLEDGE", "Optics", "decider", "pays_off"]
@@ -152,6 +152,19 @@ delay_per_change, directed, guard, hysteresis, know, latency, objective, policy,
             seed=seed,
         )
 
+    def select(self, topology: Topology, demand: SwitchDemand, switches: CircuitSwitches) -> Selection:
+        """The circuits that the method chooses for a demand, on all cores of the hardware."""
+        return select(
+            topology,
+            demand,
+            method=self.method,
+            objective=self.objective,
+            ports=switches.ports * switches.cores,
+            capacity=switches.capacity_bytes_per_s,
+            directed=switches.directed,
+            seed=switches.seed,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """For provenance."""
         found = asdict(self)
@@ -265,16 +278,7 @@ def decider(
         if wanted_for is None or wanted_for.to.size == 0:
             return None
         topology = window.control.network.electrical
-        found = select(
-            topology,
-            wanted_for,
-            method=settings.method,
-            objective=settings.objective,
-            ports=switches.ports * switches.cores,
-            capacity=switches.capacity_bytes_per_s,
-            directed=switches.directed,
-            seed=switches.seed,
-        )
+        found = settings.select(topology, wanted_for, switches)
         if settings.hysteresis and not _worth(window, topology, switches, found.circuits, wanted_for, settings.repeats):
             return None
         return found.circuits, (wanted_for if settings.know == "given" else None)
