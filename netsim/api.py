@@ -386,13 +386,17 @@ def _run(
         hardware = optical_network(topology, switches)
         # Knowledge of what comes when is that of a run without circuits; it is also what circuits are measured by.
         pilot = None if settings.know == "measured" else electrical_only()
-        engine, lights = _with_circuits(
-            graph, placement.host, routes, hardware, settings, optical_demand, pilot, simulation, progress, seed
-        )
-        if pilot is not None and lights["slower"]:
+        if pilot is not None and pilot.status == "interrupted":
+            # Ctrl-C ends the run, not its first half.
             engine = pilot
         else:
-            network = hardware.topology
+            engine, lights = _with_circuits(
+                graph, placement.host, routes, hardware, settings, optical_demand, pilot, simulation, progress, seed
+            )
+            if pilot is not None and lights["slower"]:
+                engine = pilot
+            else:
+                network = hardware.topology
     return _Run(
         graph=graph,
         topology=network,

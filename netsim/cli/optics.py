@@ -94,7 +94,7 @@ def plan(trace: str, topo: str, params: tuple[str, ...], spec: str, placement: s
     """Choose circuits for all that TRACE sends, and show what each saves."""
     from netsim.api import resolve_topology
     from netsim.core.units import format_bytes
-    from netsim.optics import Optics, select
+    from netsim.optics import Optics
     from netsim.study.optics import learnt_demand
     from netsim.traces import read_trace
 
@@ -103,16 +103,7 @@ def plan(trace: str, topo: str, params: tuple[str, ...], spec: str, placement: s
     network = resolve_topology(topo, n_hosts=data.n_ranks, params=key_values(params, "-p"))
     demand = learnt_demand(data, network, placement=placement, seed=seed)
     hardware = chosen.switches(network, seed=seed)
-    found = select(
-        network,
-        demand,
-        method=chosen.method,
-        objective=chosen.objective,
-        ports=hardware.ports * hardware.cores,
-        capacity=hardware.capacity_bytes_per_s,
-        directed=hardware.directed,
-        seed=seed,
-    )
+    found = chosen.select(network, demand, hardware)
     base = network.n_hosts
     pairs = found.circuits.pairs()
     if as_json:
@@ -194,9 +185,17 @@ def compare(
     wanted: dict[str, Any] = {} if arms is None else {"arms": [name.strip() for name in arms.split(",")]}
     if arms is None and learn is not None:
         wanted["arms"] = ["electrical", "upgrade", "random", "hottest", "stale", "measured", "given", "oracle"]
-    with ProgressReporter():
+    with ProgressReporter() as reporter:
         rows, results = compare_optics(
-            data, topology=network, optics=spec, learn=learn, placement=placement, seed=seed, gaps=gaps, **wanted
+            data,
+            topology=network,
+            optics=spec,
+            learn=learn,
+            placement=placement,
+            seed=seed,
+            gaps=gaps,
+            progress=reporter.update,
+            **wanted,
         )
     if as_json:
         click.echo(json.dumps({"arms": [asdict(r) for r in rows], "provenance": results[0].provenance}, indent=1))

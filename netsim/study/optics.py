@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -127,7 +127,6 @@ def compare_optics(
     learn: Trace | str | PathLike[str] | None = None,
     placement: str = "linear",
     seed: int = 0,
-    progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> tuple[list[Arm], list[Result]]:
     """Replay a trace with and without circuits.
@@ -145,8 +144,6 @@ def compare_optics(
     learn : Trace or path, optional
         An earlier run, for ``given``.
     placement, seed
-    progress : callable, optional
-        Called with the name of each arm before it runs.
     **options
         See `netsim.replay`.
 
@@ -164,25 +161,31 @@ def compare_optics(
     data = trace if isinstance(trace, Trace) else read_trace(trace)
     network = resolve_topology(topology, n_hosts=data.n_ranks)
     shared: dict[str, Any] = {"placement": placement, "seed": seed, **options}
-    base = replay(data, topology=network, **shared)
+
+    def run(**more: Any) -> Result:
+        result = replay(data, **{"topology": network, **shared, **more})
+        if result.status != "finished":
+            # Ctrl-C ends the comparison, not one arm of it.
+            raise KeyboardInterrupt
+        return result
+
+    base = run()
     window_s = settings.window_s if np.isfinite(settings.window_s) else max(base.makespan_s / 20, 1e-9)
     rows: list[Arm] = []
     results: list[Result] = []
     for name in arms:
-        if progress is not None:
-            progress(name)
         demand = None
         if name == "electrical":
             result, what = base, "electrical only"
         elif name == "upgrade":
-            result, what = replay(data, topology=upgraded(network, settings), **shared), "ports as electrical links"
+            result, what = run(topology=upgraded(network, settings)), "ports as electrical links"
         else:
             used, what = _of_arm(settings, name, window_s)
             if name == "given":
                 assert learn is not None
                 lowering = {k: v for k, v in options.items() if k in ("protocol", "collectives", "gaps")}
                 demand = learnt_demand(learn, network, placement=placement, seed=seed, **lowering)
-            result = replay(data, topology=network, optics=used, optical_demand=demand, **shared)
+            result = run(optics=used, optical_demand=demand)
         results.append(result)
         rows.append(_arm(name, what, result, base))
     return rows, results

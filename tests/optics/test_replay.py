@@ -98,6 +98,32 @@ def test_what_if_takes_back_a_bad_choice():
     assert good.summary["optics"]["slower"]
 
 
+@pytest.mark.parametrize("calls", [1, 2])
+def test_ctrl_c_ends_the_run_and_not_its_first_half(calls):
+    """Interrupted without circuits or with them: in either case nothing more is run."""
+    left = [calls]
+
+    def interrupt(progress):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+
+    found = ns.simulate(pairs_on_a_ring(8, 1e6), topology=torus((8,)), optics="eefi:delay=0s", progress=interrupt)
+    assert found.status == "interrupted"
+    # Each run tells of its progress once at least.
+    assert left[0] == 0
+
+
+def test_ctrl_c_ends_a_comparison():
+    trace = ns.Trace.from_rows(n_ranks=8, rows=[{"rank": r, "op": "alltoall", "bytes": 10**5} for r in range(8)])
+
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare_optics(trace, topology=torus((8,)), progress=interrupt)
+
+
 def test_break_even():
     """One bottleneck: worth it if and only if more bytes than the electrical link moves in the dark time."""
     c_e, c_o, delta = 12.5e9, 25e9, 0.01
