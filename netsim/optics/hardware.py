@@ -16,6 +16,8 @@ from netsim.topologies import Topology
 
 __all__ = ["CircuitSwitches", "circuit_switches"]
 
+# Each port is two links of the network that is simulated.
+MOST_PORTS = 4_000_000
 SPREADS = ("none", "uniform", "exponential", "lognormal")
 
 
@@ -198,8 +200,15 @@ def circuit_switches(
         raise InputError("optical cores", "must be a whole number, 1 or more", got=cores)
     if spread not in SPREADS:
         raise InputError("delay spread", f"must be one of {', '.join(SPREADS)}", got=repr(spread))
+    own = port_counts(topology, ports)
+    if float(own.sum(dtype=np.float64)) * cores > MOST_PORTS:
+        raise InputError(
+            "optical ports",
+            f"must be {MOST_PORTS:,} or fewer in all",
+            got=f"{float(own.sum(dtype=np.float64)) * cores:,.0f} on {cores} cores",
+        )
     return CircuitSwitches(
-        ports=frozen(port_counts(topology, ports), np.int64),
+        ports=frozen(own, np.int64),
         cores=int(cores),
         directed=directed,
         capacity_bytes_per_s=rate,

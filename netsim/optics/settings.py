@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.core.arrays import Float64
 from netsim.core.errors import InputError, closest
-from netsim.core.units import parse_part, parse_time
+from netsim.core.units import format_time, parse_part, parse_time
 from netsim.optics.circuits import Circuits, with_circuits
 from netsim.optics.control import POLICIES, Decider, Window
 from netsim.optics.demands import SwitchDemand
@@ -250,6 +250,12 @@ def decider(
     if settings.know == "given" and demand is None:
         raise InputError(
             "optics", "know=given needs a demand", got="none", remedy="give one learnt from an earlier run"
+        )
+    if settings.window_s <= switches.shortest_dark_s:
+        raise InputError(
+            "optics window",
+            f"must be longer than a reconfiguration with its guard time, at least {format_time(switches.shortest_dark_s)}",
+            got=format_time(settings.window_s),
         )
     before: list[SwitchDemand] = []
 

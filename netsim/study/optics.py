@@ -137,7 +137,7 @@ def compare_optics(
     topology : Topology or str
     optics : Optics or str
         Hardware and chooser; its ``know`` and ``what_if`` are set by the arms. Without a window, ``stale`` and ``measured`` decide twenty
-        times in the time that the run takes without circuits.
+        times in the time that the run takes without circuits, but not sooner than after two reconfigurations.
     arms : sequence of str
         ``electrical``; ``upgrade`` (see `upgraded`); ``random`` and ``hottest`` (rival selectors, oracle demand, always lit); and what the
         chooser knows: ``stale``, ``measured``, ``given``, ``oracle``.
@@ -170,7 +170,8 @@ def compare_optics(
         return result
 
     base = run()
-    window_s = settings.window_s if np.isfinite(settings.window_s) else max(base.makespan_s / 20, 1e-9)
+    dark_s = settings.switches(network).shortest_dark_s
+    window_s = settings.window_s if np.isfinite(settings.window_s) else max(base.makespan_s / 20, 2 * dark_s, 1e-9)
     rows: list[Arm] = []
     results: list[Result] = []
     for name in arms:

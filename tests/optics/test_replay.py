@@ -175,6 +175,11 @@ BAD = [
     ("eefi:know=measured", "optics: know=measured needs a window, got none; add window=10ms, for example"),
     ("eefi:know=given", "optics: know=given needs a demand, got none; give one learnt from an earlier run"),
     ("eefi:window=0s", "optics window: "),
+    (
+        "eefi:window=10ms,delay=8ms,guard=2ms",
+        "optics window: must be longer than a reconfiguration with its guard time, at least 10 ms, got 10 ms",
+    ),
+    ("eefi:ports=2000000", "optical ports: must be 4,000,000 or fewer in all, got 8,000,000 on 1 cores"),
     ("eefi:all-stop=perhaps", "optics all_stop: must be yes or no, got 'perhaps'"),
     ("eefi:repeats=0", "optics repeats: must be finite and above 0, got 0.0"),
     ("eefi:repeats=many", "optics repeats: must be a number, got 'many'"),
