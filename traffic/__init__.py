@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from netsim.traffic.notes import Note
     from netsim.traffic.protocol import Protocol
     from netsim.traffic.taskgraph import GraphBuilder, TaskGraph
+    from netsim.traffic.workload import Script, Workload
 
 _NAMES = {
     "GraphBuilder": "taskgraph",
@@ -21,11 +22,24 @@ _NAMES = {
     "Messages": "messages",
     "Note": "notes",
     "Protocol": "protocol",
+    "Script": "workload",
     "TaskGraph": "taskgraph",
+    "Workload": "workload",
     "lower": "lowering",
 }
 
-__all__ = ["GraphBuilder", "Lowered", "Messages", "Note", "Protocol", "TaskGraph", "collectives", "lower"]
+__all__ = [
+    "GraphBuilder",
+    "Lowered",
+    "Messages",
+    "Note",
+    "Protocol",
+    "Script",
+    "TaskGraph",
+    "Workload",
+    "collectives",
+    "lower",
+]
 
 
 def __getattr__(name: str) -> Any:
