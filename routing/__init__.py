@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal, s_mod_k
 from netsim.routing.around import paths_around, shortest_walks
+from netsim.routing.choice import Candidates, adaptive_routings, candidates
 from netsim.routing.fluid import fluid_loads, fluid_routings
 from netsim.routing.kshortest import k_shortest
 from netsim.routing.multipath import Sprayed, path_use, spray, subflows
-from netsim.routing.nonminimal import par, ugal_g, ugal_l, valiant_group, valiant_router
+from netsim.routing.nonminimal import adaptive, par, ugal_g, ugal_l, valiant, valiant_group, valiant_router
 from netsim.routing.pathset import Paths, check_paths, link_loads, path_latency
 from netsim.routing.patterns import Demand, demand, patterns
 from netsim.routing.registry import Routing, default_routing, paths, routings
@@ -22,11 +23,15 @@ from netsim.routing.throughput import Saturation, saturation
 from netsim.routing.updown import up_down
 
 __all__ = [
+    "Candidates",
     "Demand",
     "Paths",
     "Routing",
     "Saturation",
     "Sprayed",
+    "adaptive",
+    "adaptive_routings",
+    "candidates",
     "check_paths",
     "d_mod_k",
     "default_routing",
@@ -53,6 +58,7 @@ __all__ = [
     "ugal_g",
     "ugal_l",
     "up_down",
+    "valiant",
     "valiant_group",
     "valiant_router",
 ]

@@ -201,59 +201,66 @@ def spread(
 
 
 @kernel
-def path_cost(ptr: Int64, link: Int32, row: int, first: int, count: Int64, per_unit: Float64, whole: bool) -> float:
-    """Hops between switches times the load of the first of them, or of the fullest; from the link at position ``first``."""
+def path_cost(ptr: Int64, link: Int32, row: int, first: int, count: Int64, capacity: Float64, rule: int) -> float:
+    """What a path costs a flow: see `choose`. From the link at position ``first``; rule 2: minus the rate to expect."""
+    if rule == 2:
+        least = np.inf
+        for at in range(ptr[row], ptr[row + 1]):
+            least = min(least, capacity[link[at]] / (count[link[at]] + 1))
+        return float(-least)
     begin, end = ptr[row] + first, ptr[row + 1] - 1
     if end <= begin:
         return 0.0
-    most = count[link[begin]] * per_unit[link[begin]]
-    if whole:
-        for at in range(begin + 1, end):
-            most = max(most, count[link[at]] * per_unit[link[at]])
+    most = 0.0
+    for at in range(begin, end if rule == 1 else begin + 1):
+        if capacity[link[at]] <= 0.0:
+            return np.inf
+        most = max(most, count[link[at]] / capacity[link[at]])
     return float(most * (end - begin))
 
 
 @kernel
-def choose(ptr: Int64, link: Int32, per_unit: Float64, turn: UInt8, candidates: int, whole: bool) -> Int64:
-    """Flow after flow takes its cheapest path, given how many flows took each link before.
+def choose(of: Int64, ptr: Int64, link: Int32, stage: UInt8, capacity: Float64, rule: int) -> Int64:
+    """Flow after flow takes its cheapest path, given how many flows took each link before; among equals the first.
 
     Parameters
     ----------
+    of : int64, shape (n_flows + 1,)
+        Paths of each flow, the first one minimal.
     ptr, link : int64, int32
-        Paths of all flows: the minimal ones, then each set of detours; with any ``turn``, as many sets again of detours that leave the
-        minimal path after its second link.
-    per_unit : float64, shape (n_links,)
-        1 over the capacity.
-    turn : uint8, shape (n_flows,)
-        Flows that decide a second time where they chose the minimal path.
-    candidates : int
-        Sets of detours.
-    whole : bool
-        Cost by the fullest link of the path, not the first.
+        Links of each path.
+    stage : uint8, shape (n_paths,)
+        1: for a second decision where the first path has won, by the cost of both from position 2 on.
+    capacity : float64, shape (n_links,)
+    rule : int
+        0, 1: hops between switches times the flows per capacity on the first of them, or the fullest. 2: rate to expect, the
+        greatest; then fewest links.
 
     Returns
     -------
     int64, shape (n_flows,)
-        The set of the path taken, 0 for the minimal one.
+        Path of each flow.
     """
-    n = turn.size
-    count = np.zeros(per_unit.size, np.int64)
-    choice = np.zeros(n, np.int64)
-    for i in range(n):
-        best, cost = 0, path_cost(ptr, link, i, 1, count, per_unit, whole)
-        for k in range(1, candidates + 1):
-            other = path_cost(ptr, link, k * n + i, 1, count, per_unit, whole)
-            if other < cost:
-                best, cost = k, other
-        if best == 0 and turn[i] != 0:
-            cost = path_cost(ptr, link, i, 2, count, per_unit, whole)
-            for k in range(candidates + 1, 2 * candidates + 1):
-                other = path_cost(ptr, link, k * n + i, 2, count, per_unit, whole)
-                if other < cost:
+    count = np.zeros(capacity.size, np.int64)
+    choice = np.zeros(of.size - 1, np.int64)
+    for i in range(of.size - 1):
+        best = of[i]
+        cost = path_cost(ptr, link, best, 1, count, capacity, rule)
+        for k in range(of[i] + 1, of[i + 1]):
+            if stage[k] == 0:
+                other = path_cost(ptr, link, k, 1, count, capacity, rule)
+                fewer = rule == 2 and ptr[k + 1] - ptr[k] < ptr[best + 1] - ptr[best]
+                if other < cost or (other == cost and fewer):
                     best, cost = k, other
+        if best == of[i]:
+            cost = path_cost(ptr, link, best, 2, count, capacity, rule)
+            for k in range(of[i] + 1, of[i + 1]):
+                if stage[k] == 1:
+                    other = path_cost(ptr, link, k, 2, count, capacity, rule)
+                    if other < cost:
+                        best, cost = k, other
         choice[i] = best
-        row = best * n + i
-        for at in range(ptr[row], ptr[row + 1]):
+        for at in range(ptr[best], ptr[best + 1]):
             count[link[at]] += 1
     return choice
 

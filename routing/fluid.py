@@ -285,6 +285,13 @@ def valiant_group_loads(topology: Topology, moved: Transport) -> Float64:
     return load + _local_loads(topology, local)
 
 
+@fluid_routings.register("valiant")
+def valiant_loads(topology: Topology, moved: Transport) -> Float64:
+    """As ``valiant-group`` on a dragonfly, as ``valiant-router`` elsewhere."""
+    by = valiant_group_loads if topology.family == "dragonfly" else valiant_router_loads
+    return by(topology, moved)
+
+
 def _minimal(topology: Topology, source: Int64, destination: Int64, amount: Float64) -> Float64:
     if topology.family == "dragonfly":
         return _dragonfly_minimal(topology, source, destination, amount)

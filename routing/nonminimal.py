@@ -1,9 +1,10 @@
 """Routings that may leave the minimal path: Valiant's random detour, and the adaptive choice between the two.
 
-Flows are never split here and never move again. The adaptive routings see a batch of flows that start together: they decide one
-after the other, in the order given, and each sees how many flows chose each link before it. Candidates are drawn from the seed and
-the flow alone, so that the result depends on nothing but the input. Counts, not utilisation, are the load: in a saturated
-flow-level network the bottleneck is full whatever is chosen. Virtual channels, queues and deadlock are not modelled.
+The adaptive routings offer each flow some paths (`netsim.routing.choice`), drawn from the seed and the flow alone, so that the result
+depends on nothing but the input. In a run the engine lets each flow choose when it starts. Called for paths, they see a batch
+of flows that start together: these decide one after the other, in the order given, and each sees how many flows chose
+each link before it. Counts, not utilisation, are the load: in a saturated flow-level network the bottleneck is full whatever is
+chosen. Virtual channels, queues and deadlock are not modelled.
 """
 
 from __future__ import annotations
@@ -15,16 +16,20 @@ from netsim.core.arrays import Int64, csr_ptr, frozen
 from netsim.core.errors import InputError
 from netsim.core.rng import hash64
 from netsim.routing.algorithms import dimension_order, ecmp, labels, minimal, needs
+from netsim.routing.choice import CandidateRouting, Candidates, adaptive_routings
 from netsim.routing.dragonflies import crossings, local_hops
 from netsim.routing.pathset import Paths
 from netsim.routing.patterns import switch_of_hosts
 from netsim.routing.registry import hosts, routings
 from netsim.topologies import Topology
 
-__all__ = ["par", "ugal_g", "ugal_l", "valiant_group", "valiant_router"]
+__all__ = ["adaptive", "par", "ugal_g", "ugal_l", "valiant", "valiant_group", "valiant_router"]
 
 # Random detours that an adaptive decision looks at.
 CANDIDATES = 4
+RULES = ("first-link", "whole-path", "rate")
+# A detour there only goes up and down once more, over links that minimal paths use as well.
+_NO_DETOURS = ("star", "fat_tree", "k_ary_n_tree", "xgft", "rail_optimized")
 Words = npt.NDArray[np.uint64]
 
 
@@ -108,7 +113,7 @@ def ugal_l(
     >>> sorted(set(crossed))
     [1, 2]
     """
-    return _adaptive("ugal-l", topology, source, destination, flow, seed, whole=False, again=False)
+    return _decide(topology, adaptive_routings["ugal-l"](topology, source, destination, flow=flow, seed=seed))
 
 
 @routings.register("ugal-g")
@@ -130,7 +135,7 @@ def ugal_g(
     >>> ugal_g(dragonfly(p=1, a=2, h=1), [0, 0], [1, 0]).hops.tolist()
     [3, 0]
     """
-    return _adaptive("ugal-g", topology, source, destination, flow, seed, whole=True, again=False)
+    return _decide(topology, adaptive_routings["ugal-g"](topology, source, destination, flow=flow, seed=seed))
 
 
 @routings.register("par")
@@ -154,9 +159,103 @@ def par(
     >>> par(dragonfly(p=1, a=2, h=1), [0, 0], [1, 0]).hops.tolist()
     [3, 0]
     """
-    if topology.family != "dragonfly":
-        raise needs("par", "a dragonfly", topology, remedy="use ugal-l")
-    return _adaptive("par", topology, source, destination, flow, seed, whole=False, again=True)
+    return _decide(topology, adaptive_routings["par"](topology, source, destination, flow=flow, seed=seed))
+
+
+@routings.register("adaptive")
+def adaptive(
+    topology: Topology,
+    source: npt.ArrayLike,
+    destination: npt.ArrayLike,
+    *,
+    flow: npt.ArrayLike | None = None,
+    seed: int = 0,
+) -> Paths:
+    """The path that promises most: the greatest of the least capacity over flows; then fewest links, then the first.
+
+    Candidates are up to four minimal paths and four detours as of ``ugal-l``, or eight minimal paths where detours make no sense (trees,
+    stars, hosts with several links). In a replay flows choose when they start, and may move on later. Parameters and
+    errors: see :func:`netsim.routing.paths`.
+
+    Examples
+    --------
+    Four flows of one host pair spread over all four cores:
+
+    >>> from netsim.topologies import fat_tree
+    >>> net = fat_tree(4)
+    >>> routes = adaptive(net, [0, 1, 2, 3], [12, 13, 14, 15])
+    >>> len({int(net.link_dst[routes[i][2]]) for i in range(4)})
+    4
+    """
+    return _decide(topology, adaptive_routings["adaptive"](topology, source, destination, flow=flow, seed=seed))
+
+
+@routings.register("valiant")
+def valiant(
+    topology: Topology,
+    source: npt.ArrayLike,
+    destination: npt.ArrayLike,
+    *,
+    flow: npt.ArrayLike | None = None,
+    seed: int = 0,
+) -> Paths:
+    """``valiant-group`` on a dragonfly, ``valiant-router`` elsewhere. Parameters and errors: see :func:`netsim.routing.paths`.
+
+    Examples
+    --------
+    >>> from netsim.topologies import dragonfly
+    >>> valiant(dragonfly(p=1, a=2, h=1), [0, 0], [1, 0]).hops.tolist()
+    [3, 0]
+    """
+    s, d = hosts(topology, source, destination)
+    label = labels(flow, s.size)
+    word = hash64(seed, s, d, label, 1)
+    if topology.family == "dragonfly":
+        return _by_group(topology, s, d, word)
+    return _by_router("valiant", topology, s, d, label, word, seed)
+
+
+def _ugal(name: str, rule: str) -> CandidateRouting:
+    def offer(
+        topology: Topology,
+        source: npt.ArrayLike,
+        destination: npt.ArrayLike,
+        *,
+        flow: npt.ArrayLike | None = None,
+        seed: int = 0,
+    ) -> Candidates:
+        if name == "par" and topology.family != "dragonfly":
+            raise needs("par", "a dragonfly", topology, remedy="use ugal-l")
+        first, second = _offer(name, topology, source, destination, flow, seed, again=name == "par")
+        return Candidates.of(first, second, rule=rule)
+
+    return offer
+
+
+adaptive_routings.register("ugal-l")(_ugal("ugal-l", "first-link"))
+adaptive_routings.register("ugal-g")(_ugal("ugal-g", "whole-path"))
+adaptive_routings.register("par")(_ugal("par", "first-link"))
+
+
+@adaptive_routings.register("adaptive")
+def adaptive_candidates(
+    topology: Topology,
+    source: npt.ArrayLike,
+    destination: npt.ArrayLike,
+    *,
+    flow: npt.ArrayLike | None = None,
+    seed: int = 0,
+) -> Candidates:
+    """Minimal paths, some drawn as by ``ecmp``, and where detours make sense as many of those."""
+    s, d = hosts(topology, source, destination)
+    label = labels(flow, s.size)
+    detours = topology.family not in _NO_DETOURS and bool(np.all(switch_of_hosts(topology) >= topology.n_hosts))
+    more = CANDIDATES - 1 if detours else 2 * CANDIDATES - 1
+    straight = [minimal(topology, s, d)]
+    for k in range(more):
+        straight.append(ecmp(topology, s, d, flow=hash64(1, label, k).view(np.int64), seed=seed))
+    aside = _offer("adaptive", topology, s, d, flow, seed)[0][1:] if detours else []
+    return Candidates.of([*straight, *aside], rule="rate")
 
 
 def _by_group(topology: Topology, source: Int64, destination: Int64, word: Words) -> Paths:
@@ -235,7 +334,7 @@ def _by_router(
     return Paths(ptr=frozen(ptr, np.int64), link=frozen(link, np.int32))
 
 
-def _adaptive(
+def _offer(
     name: str,
     topology: Topology,
     source: npt.ArrayLike,
@@ -243,11 +342,9 @@ def _adaptive(
     flow: npt.ArrayLike | None,
     seed: int,
     *,
-    whole: bool,
-    again: bool,
-) -> Paths:
-    from netsim.routing import _kernels
-
+    again: bool = False,
+) -> tuple[list[Paths], list[Paths]]:
+    """One minimal path and some detours for each flow, and with ``again`` detours from the gateway of the minimal path."""
     s, d = hosts(topology, source, destination)
     label = labels(flow, s.size)
     straight = minimal(topology, s, d)
@@ -258,31 +355,34 @@ def _adaptive(
             return _by_group(topology, start, d, word)
         return _by_router(name, topology, start, d, label, word, seed)
 
-    sets = [straight, *(detour(s, 1 + k) for k in range(CANDIDATES))]
+    first = [straight, *(detour(s, 1 + k) for k in range(CANDIDATES))]
+    if not again:
+        return first, []
+    p, a = int(topology.params["p"]), int(topology.params["a"])
+    # Paths of two links and more between switches whose first stays in the group, and which leave it: they pass a gateway.
+    long = np.flatnonzero((straight.hops >= 4) & (s // (p * a) != d // (p * a)))
+    second = straight.link[straight.ptr[long] + 1]
+    gate = (topology.link_dst[second] - topology.n_hosts).astype(np.int64)
     turn = np.zeros(s.size, dtype=bool)
-    if again:
-        p, a = int(topology.params["p"]), int(topology.params["a"])
-        # Paths of two links and more between switches whose first stays in the group, and which leave it: they pass a gateway.
-        long = np.flatnonzero((straight.hops >= 4) & (s // (p * a) != d // (p * a)))
-        second = straight.link[straight.ptr[long] + 1]
-        gate = (topology.link_dst[second] - topology.n_hosts).astype(np.int64)
-        turn[long] = gate // a == s[long] // (p * a)
-        start = s.copy()
-        start[long] = np.where(turn[long], gate * p, s[long])
-        for k in range(CANDIDATES):
-            sets.append(_from_gateway(straight, detour(start, 1 + CANDIDATES + k), turn))
-    ptr = csr_ptr(np.concatenate([paths.hops for paths in sets]))
-    link = np.concatenate([paths.link for paths in sets])
+    turn[long] = gate // a == s[long] // (p * a)
+    start = s.copy()
+    start[long] = np.where(turn[long], gate * p, s[long])
+    return first, [_from_gateway(straight, detour(start, 1 + CANDIDATES + k), turn) for k in range(CANDIDATES)]
+
+
+def _decide(topology: Topology, offered: Candidates) -> Paths:
+    """All flows together, one after the other: each sees how many chose each link before it."""
+    from netsim.routing import _kernels
+
     choice = _kernels.choose(
-        frozen(ptr, np.int64),
-        frozen(link, np.int32),
-        frozen(1.0 / topology.link_capacity_bytes_per_s, np.float64),
-        frozen(turn, np.uint8),
-        CANDIDATES,
-        whole,
+        offered.ptr,
+        offered.paths.ptr,
+        offered.paths.link,
+        offered.stage,
+        topology.link_capacity_bytes_per_s,
+        RULES.index(offered.rule),
     )
-    everything = Paths(ptr=frozen(ptr, np.int64), link=frozen(link, np.int32))
-    return everything.take(choice * s.size + np.arange(s.size))
+    return offered.paths.take(choice)
 
 
 def _from_gateway(straight: Paths, detour: Paths, turn: npt.NDArray[np.bool_]) -> Paths:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from netsim.engine.control import Actions, Control, Transfers, View
 from netsim.engine.failures import on_failure
 from netsim.engine.flows import run_flows
-from netsim.engine.inputs import CapacityChanges, Routes
+from netsim.engine.inputs import CapacityChanges, Choices, Routes
 from netsim.engine.multipath import MultiPath, PathSets, spray, sub_flows
+from netsim.engine.rerouting import Rerouting
 from netsim.engine.simulation import Allocation, EngineResult, Progress, Simulation, critical_path, load_kernels
 
 __all__ = [
     "Actions",
     "Allocation",
     "CapacityChanges",
+    "Choices",
     "Control",
     "EngineResult",
     "MultiPath",
     "PathSets",
     "Progress",
+    "Rerouting",
     "Routes",
     "Simulation",
     "Transfers",

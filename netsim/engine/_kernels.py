@@ -124,6 +124,12 @@ class Problem(NamedTuple):
     counting: int  # 1: count bytes per link while they flow
     share_slots: int  # 1: transfers of one route share a slot
     low: int  # number of the link that carries the low class over link 0; 0: there is one class
+    choice_ptr: np.ndarray  # int64 (r'+1,) or (1,): alternatives of each route; routes beyond it have none
+    choice_row: np.ndarray  # int32 (alternatives,) routes, the first is the route itself
+    choice_stage: (
+        np.ndarray
+    )  # uint8 (alternatives,) 1: looked at once more from the second link on, when the first has won
+    rule: int  # how a transfer chooses among them when it starts: see ``_chosen``
 
 
 # What the solver looks at together lies together in one cache line of 64 bytes; what it scans alone (the status of flows, the keys of
@@ -227,6 +233,9 @@ class State(NamedTuple):
     noted: np.ndarray  # int32 (l,) or (0,)
     is_noted: np.ndarray  # uint8 (l,) or (0,)
     failed_s: np.ndarray  # float64 (n,) or (0,): NaN until the transfer fails
+    # transfers that choose their route: both empty where there is nothing to choose
+    pick: np.ndarray  # int32 (n,) the memory behind ``Problem.route``
+    crossing: np.ndarray  # int32 (l,) transfers under way over each link
     integer: np.ndarray  # int64 (I_SIZE,)
     real: np.ndarray  # float64 (F_SIZE,)
 
@@ -560,6 +569,14 @@ def _serve(s, slot, now):
 
 
 @bare_kernel
+def _cross(s, slot, transfers, shift):
+    """Count transfers that begin (or, below 0, cease) to cross the links of a slot."""
+    base = slot << shift
+    for h in range(base, base + s.hops[slot]):
+        s.crossing[s.hop[h].link] += transfers
+
+
+@bare_kernel
 def _new_node(p, s, task, target, now):
     s.integer[I_FREE_NODES] -= 1
     node = s.free_node[s.integer[I_FREE_NODES]]
@@ -659,6 +676,8 @@ def _join(p, s, slot, task, weight, now, shift):
     s.slot[slot].first = _merge(s, s.slot[slot].first, node)
     s.slot[slot].flows += 1
     s.changed[slot] = 1
+    if s.crossing.size > 0:
+        _cross(s, slot, 1, shift)
     s.slot[slot].flow_weight = weight * s.slot[slot].flows
     if s.status[slot] == 0:
         _into_play(p, s, slot, shift)
@@ -721,6 +740,8 @@ def _enter(p, s, task, now, network_links, shift):
         s.hop_use[base + n] = 1.0
         n += 1
     s.hops[slot] = n
+    if s.crossing.size > 0:
+        _cross(s, slot, 1, shift)
     for h in range(base, base + n):
         link = s.hop[h].link
         s.hop[h].at = s.link[link].members
@@ -997,6 +1018,126 @@ def _pass_down(p, s, shift):
         s.integer[I_NOTED] -= 1
 
 
+# ---------------------------------------------------------------- choice of a route
+
+
+@bare_kernel
+def _path_cost(p, s, row, skip, whole):
+    """Links between switches from number ``skip`` on, times the transfers per capacity on the first, or the fullest, of them."""
+    begin = p.route_ptr[row] + skip
+    end = p.route_ptr[row + 1] - 1
+    most = 0.0
+    for h in range(begin, end if whole else min(begin + 1, end)):
+        link = p.route_link[h]
+        if s.link[link].capacity <= 0.0:
+            return np.inf
+        most = max(most, s.crossing[link] / s.link[link].capacity)
+    return most * max(end - begin, 0)
+
+
+@bare_kernel
+def _expected(p, s, row):
+    """What one more transfer would get on the route if all its links were shared equally, bytes/s."""
+    least = np.inf
+    for h in range(p.route_ptr[row], p.route_ptr[row + 1]):
+        link = p.route_link[h]
+        least = min(least, s.link[link].capacity / (s.crossing[link] + 1))
+    return least
+
+
+@bare_kernel
+def _chosen(p, s, row):
+    """The alternative of a route that a transfer takes which starts now; among equals the first.
+
+    Rules 0 and 1: least hops times load of the first link between switches, or of the fullest one. Rule 2: greatest expected rate, then
+    fewest links.
+    """
+    begin = p.choice_ptr[row]
+    end = p.choice_ptr[row + 1]
+    best = begin
+    if p.rule == 2:
+        most = _expected(p, s, p.choice_row[begin])
+        for i in range(begin + 1, end):
+            other = p.choice_row[i]
+            rate = _expected(p, s, other)
+            old = p.choice_row[best]
+            fewer = p.route_ptr[other + 1] - p.route_ptr[other] < p.route_ptr[old + 1] - p.route_ptr[old]
+            if rate > most or (rate == most and fewer):
+                most = rate
+                best = i
+        return p.choice_row[best]
+    whole = p.rule == 1
+    least = _path_cost(p, s, p.choice_row[begin], 1, whole)
+    for i in range(begin + 1, end):
+        if p.choice_stage[i] == 0:
+            cost = _path_cost(p, s, p.choice_row[i], 1, whole)
+            if cost < least:
+                least = cost
+                best = i
+    if best == begin:
+        least = _path_cost(p, s, p.choice_row[begin], 2, whole)
+        for i in range(begin + 1, end):
+            if p.choice_stage[i] == 1:
+                cost = _path_cost(p, s, p.choice_row[i], 2, whole)
+                if cost < least:
+                    least = cost
+                    best = i
+    return p.choice_row[best]
+
+
+@bare_kernel
+def reconsider(p, s, tasks, nominal, better, most, new):
+    """Which transfers under way would gain by another alternative, one after the other, each seeing the moves before it.
+
+    Parameters
+    ----------
+    p : Problem
+    s : State
+        ``crossing`` is put back as it was.
+    tasks : int32 array
+        In the order in which they decide.
+    nominal : int32 array, shape (n,)
+        The route whose alternatives a task has.
+    better : float
+        A move must promise this many times the present rate.
+    most : int
+        Moves at most.
+    new : int32 array, as many as tasks
+        Written: new route of each, -1: it stays.
+    """
+    new[:] = -1
+    moves = 0
+    for i in range(tasks.size):
+        task = tasks[i]
+        row = nominal[task]
+        now = p.route[task]
+        if row < 0 or now < 0 or row + 1 >= p.choice_ptr.size or moves >= most:
+            continue
+        # As if it were not there.
+        for h in range(p.route_ptr[now], p.route_ptr[now + 1]):
+            s.crossing[p.route_link[h]] -= 1
+        best = now
+        top = _expected(p, s, now)
+        least = better * top
+        for a in range(p.choice_ptr[row], p.choice_ptr[row + 1]):
+            promised = _expected(p, s, p.choice_row[a])
+            if promised > top and promised >= least:
+                top = promised
+                best = p.choice_row[a]
+        if best != now:
+            new[i] = best
+            moves += 1
+        for h in range(p.route_ptr[best], p.route_ptr[best + 1]):
+            s.crossing[p.route_link[h]] += 1
+    for i in range(tasks.size):
+        if new[i] >= 0:
+            now = p.route[tasks[i]]
+            for h in range(p.route_ptr[new[i]], p.route_ptr[new[i] + 1]):
+                s.crossing[p.route_link[h]] -= 1
+            for h in range(p.route_ptr[now], p.route_ptr[now + 1]):
+                s.crossing[p.route_link[h]] += 1
+
+
 # ---------------------------------------------------------------- tasks
 
 
@@ -1063,8 +1204,17 @@ def _begin(p, s, task, now, network_links, shift):
             _release(p, s, task, 1, now)
             _ended(p, s, task, now)
         return DONE
-    route = p.route[task]
+    nominal = p.route[task]
+    route = nominal
     size = p.amount[task]
+    if (
+        route >= 0
+        and s.pick.size > 0
+        and route + 1 < p.choice_ptr.size
+        and p.choice_ptr[route + 1] > p.choice_ptr[route]
+    ):
+        route = _chosen(p, s, route)
+        s.pick[task] = route
     if route < -1:
         s.start_s[task] = now
         _release(p, s, task, 2, now)
@@ -1093,6 +1243,8 @@ def _begin(p, s, task, now, network_links, shift):
         return DONE
     status = _room(p, s, task, network_links, shift)
     if status != DONE:
+        if route != nominal:
+            s.pick[task] = nominal
         return status
     s.start_s[task] = now
     _release(p, s, task, 2, now)
@@ -1175,6 +1327,7 @@ def advance(p, s, network_links, shift, max_events, until_s):
                 _serve(s, slot, now)
                 share = s.slot[slot].share
                 weight = s.slot[slot].flow_weight / s.slot[slot].flows
+                before = s.slot[slot].flows
                 done = s.slot[slot].first
                 rest = _without_first(s, done)
                 s.slot[slot].flows -= 1
@@ -1197,6 +1350,8 @@ def advance(p, s, network_links, shift, max_events, until_s):
                 if idle > 0.0 and p.counting == 1:
                     for h in range(slot << shift, (slot << shift) + s.hops[slot]):
                         s.link_bytes[s.hop[h].link] -= s.hop_use[h] * idle
+                if s.crossing.size > 0:
+                    _cross(s, slot, s.slot[slot].flows - before, shift)
                 if s.slot[slot].flows == 0:
                     integer[I_ACTIVE] -= 1
                     last = s.heap[integer[I_ACTIVE]]
@@ -1347,6 +1502,8 @@ def _withdraw(p, s, slot, row, leaving, left, now, shift):
         s.integer[I_FREE_NODES] += 1
         s.integer[I_FLOWS] -= 1
         s.slot[slot].flows -= 1
+        if s.crossing.size > 0:
+            _cross(s, slot, -1, shift)
     s.slot[slot].first = kept
     if s.slot[slot].flows > 0:
         s.changed[slot] = 1

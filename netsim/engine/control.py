@@ -128,6 +128,35 @@ class View:
         link: Int32 = self._simulation._problem.route_link
         return link % self._simulation.n_links if self._simulation._low else link
 
+    def better_routes(self, *, hysteresis: float, most: int | None = None) -> tuple[Int32, Int32]:
+        """Transfers under way that another of their `Choices` promises more, and that route: tasks and rows.
+
+        They decide in the order of their numbers, each seeing the moves before it.
+
+        Parameters
+        ----------
+        hysteresis : float
+            A move must promise (1 + hysteresis) times the rate to expect where the transfer is: the least capacity over transfers.
+        most : int, optional
+            Moves at most.
+        """
+        s = self._simulation
+        if s.routes.choices is None:
+            return np.empty(0, np.int32), np.empty(0, np.int32)
+        task = np.sort(self.transfers.task)
+        row = np.empty(task.size, np.int32)
+        k.reconsider(
+            s._problem,
+            s._state,
+            task,
+            frozen(s.routes.of_task, np.int32),
+            1.0 + hysteresis,
+            task.size if most is None else most,
+            row,
+        )
+        moves = row >= 0
+        return task[moves], row[moves]
+
     def path(self, task: int) -> Int32:
         """Links of the present route of a task; empty if it has none."""
         row = int(self.route_of_task[task])
@@ -149,6 +178,8 @@ class Actions:
     routes : Routes, optional
         The new routes; ``of_task`` has one entry for each of ``reroute_task``. A transfer ends one latency of the route on which
         it drains after its drain.
+    rows : array_like of int, shape (m,), optional
+        The new routes as rows of ``View.route_ptr``.
     fail_task : array_like of int, shape (f,)
         Transfers that fail: those under way at once, those that have not started when they start, unless rerouted before. See
         ``failed`` of `EngineResult`.
@@ -160,6 +191,7 @@ class Actions:
     set_capacity_bytes_per_s: npt.ArrayLike = ()
     reroute_task: npt.ArrayLike = ()
     routes: Routes | None = None
+    rows: npt.ArrayLike | None = None
     fail_task: npt.ArrayLike = ()
     ask_s: float | None = None
 
@@ -258,7 +290,8 @@ class Steering:
         self._simulation = simulation
         p = simulation._problem
         # Routes and sizes change under control: the loop reads them through read-only views of these.
-        self._route: Int32 = np.array(p.route)
+        pick = simulation._state.pick
+        self._route: Int32 = pick if pick.size else np.array(p.route)
         self._amount: Float64 = np.array(p.amount)
         simulation._problem = p._replace(route=frozen(self._route, np.int32), amount=frozen(self._amount, np.float64))
         n = simulation.graph.n_tasks
@@ -324,7 +357,7 @@ class Steering:
         failing = _checked_tasks(actions.fail_task, graph, self._route, "failed")
         if np.intersect1d(moving, failing).size:
             raise InputError("controller", "a transfer either takes another route or fails")
-        new_row = self._rows(moving, actions.routes)
+        new_row = self._rows(moving, actions.routes) if actions.rows is None else self._present(moving, actions)
         state = simulation._state
 
         def is_open(task: Int64) -> npt.NDArray[np.bool_]:
@@ -373,6 +406,22 @@ class Steering:
         # Settle: the next controller of this moment, and a certificate, see rates in force.
         simulation._advance(0, np.inf)
         return bool(link.size)
+
+    def _present(self, moving: Int64, actions: Actions) -> Int64:
+        """Rows that are there already, checked."""
+        row = np.asarray(actions.rows, dtype=np.int64).ravel()
+        n = self._simulation._problem.route_ptr.size - 1
+        if (
+            actions.routes is not None
+            or row.shape != moving.shape
+            or (row.size and not 0 <= row.min() <= row.max() < n)
+        ):
+            raise InputError(
+                "controller",
+                f"needs one of {n} rows for each rerouted transfer, and no routes besides",
+                got=f"{row.size} rows",
+            )
+        return row
 
     def _rows(self, moving: Int64, routes: Routes | None) -> Int64:
         """Rows of the route table for the tasks that move; adds those that are new."""

@@ -12,7 +12,46 @@ from netsim.core.errors import InputError
 from netsim.core.rng import hash64
 from netsim.traffic.taskgraph import DELAY, TaskGraph
 
-__all__ = ["CapacityChanges", "Routes", "check_changes", "check_priority", "check_routes", "per_task"]
+__all__ = [
+    "RULES",
+    "CapacityChanges",
+    "Choices",
+    "Routes",
+    "check_changes",
+    "check_choices",
+    "check_priority",
+    "check_routes",
+    "per_task",
+]
+
+
+RULES = ("first-link", "whole-path", "rate")
+"""How a transfer chooses among its routes: see `Choices`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """Other routes that a transfer may take; it chooses at the moment it starts, by what is under way then.
+
+    Attributes
+    ----------
+    ptr : int64 array, shape (r+1,)
+        Alternatives of route i of `Routes` are ``row[ptr[i]:ptr[i+1]]``; none: transfers of that route have no choice.
+    row : int32 array, shape (a,)
+        Routes. The first alternative of a route is the route itself, which wins where costs are equal.
+    rule : {"first-link", "whole-path", "rate"}
+        What counts: hops between switches times the transfers per capacity on the first link between switches (UGAL-L), or on the
+        fullest one (UGAL-G); or the rate to expect, the least capacity over transfers, itself included. Transfers are
+        counted, not utilisation: under max-min sharing a bottleneck is full whatever is chosen.
+    stage : uint8 array, shape (a,), optional
+        1: taken instead of the first alternative, where that has won, by the cost of both from their second link between
+        switches on: the second decision of progressive adaptive routing.
+    """
+
+    ptr: Int64
+    row: Int32
+    rule: str
+    stage: npt.NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +68,8 @@ class Routes:
         Sum of the link latencies.
     use : float64 array, shape (hops,), optional
         Consumption of link capacity per unit of rate (1 by default; a link listed twice is used twice).
+    choices : Choices, optional
+        Alternatives of the routes; ``of_task`` names the first one.
     """
 
     of_task: Int32
@@ -36,6 +77,7 @@ class Routes:
     link: Int32
     latency_s: Float64
     use: Float64 | None = None
+    choices: Choices | None = None
 
     def shared(self) -> Routes:
         """The same with one row for equal routes: transfers of one row that are under way together cost as much as one.
@@ -47,7 +89,7 @@ class Routes:
         ([0, 0, -1], [5, 3])
         """
         n = self.ptr.size - 1
-        if self.use is not None or n == 0 or not self.link.size:
+        if self.use is not None or self.choices is not None or n == 0 or not self.link.size:
             return self
         length = np.diff(self.ptr)
         place = np.arange(self.link.size) - np.repeat(self.ptr[:-1], length)
@@ -132,6 +174,27 @@ def check_routes(graph: TaskGraph, routes: Routes, n_links: int) -> None:
     moved = np.flatnonzero((of_task >= 0) & (graph.kind == DELAY))
     if moved.size:
         raise InputError(f"task {moved[0]}", "a delay has no route")
+
+
+def check_choices(routes: Routes) -> None:
+    """Raise unless the alternatives are routes, the first of each the route itself."""
+    choices = routes.choices
+    if choices is None:
+        return
+    n = int(np.asarray(routes.ptr).size) - 1
+    ptr, row = np.asarray(choices.ptr), np.asarray(choices.row)
+    if choices.rule not in RULES:
+        raise InputError("choices", f"rule must be one of {', '.join(RULES)}", got=repr(choices.rule))
+    if ptr.shape != (n + 1,) or ptr[0] != 0 or ptr[-1] != row.size or (np.diff(ptr) < 0).any():
+        raise InputError("choices", f"must list the alternatives of each of {n} routes, in order")
+    if row.size and (row.min() < 0 or row.max() >= n):
+        raise InputError("choices", f"must be among the {n} routes", got=int(row.max()))
+    some = np.flatnonzero(np.diff(ptr) > 0)
+    if (row[ptr[some]] != some).any():
+        raise InputError("choices", "the first alternative of a route must be the route itself")
+    stage = choices.stage
+    if stage is not None and (np.shape(stage) != row.shape or np.asarray(stage)[ptr[some]].any()):
+        raise InputError("choices", "need one stage per alternative, 0 for the first of each")
 
 
 def check_changes(changes: CapacityChanges, n_links: int) -> None:

@@ -15,7 +15,16 @@ from netsim.core.arrays import Float64, Int32, Int64, csr_gather, frozen
 from netsim.core.errors import InputError, NetsimError, StuckError
 from netsim.engine import _kernels as k
 from netsim.engine.control import Control, Steering
-from netsim.engine.inputs import CapacityChanges, Routes, check_changes, check_priority, check_routes, per_task
+from netsim.engine.inputs import (
+    RULES,
+    CapacityChanges,
+    Routes,
+    check_changes,
+    check_choices,
+    check_priority,
+    check_routes,
+    per_task,
+)
 from netsim.traffic.taskgraph import AFTER_START, TRANSFER, TaskGraph
 
 __all__ = ["CapacityChanges", "EngineResult", "Progress", "Routes", "Simulation", "critical_path", "load_kernels"]
@@ -66,6 +75,9 @@ class EngineResult:
         Bytes per link and time bin, for links that are on some route.
     counts : dict
         events, solves, flows, flows in play and changed: how much work the solver did.
+    route : int32 array, shape (n_tasks,)
+        Where transfers chose their route: the row of the given `Routes` that each took at last (beyond them: a row that a controller
+        added); else empty.
     failed : int32 array, shape (f,)
         Transfers that failed. They have a start, but neither drain nor end, and release nothing that waits for these: data that
         never arrived must not let a program go on as if it had. Independent transfers go on. Rather than a flag on an
@@ -89,6 +101,7 @@ class EngineResult:
     bin_link: Int32
     bin_bytes: Float64
     counts: dict[str, int] = field(default_factory=dict)
+    route: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
     failed: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
     failed_s: Float64 = field(default_factory=lambda: np.empty(0))
     unsent_bytes: Float64 = field(default_factory=lambda: np.empty(0))
@@ -215,6 +228,7 @@ class Simulation:
             if not 0 <= part <= MOST_BULK:
                 raise InputError(name, f"must be from 0 to {MOST_BULK}", got=part)
         check_routes(graph, routes, n_links)
+        check_choices(routes)
         weights = per_task(weight, n, "weight") if weight is not None else np.ones(1)
         if not ((weights > 0) & np.isfinite(weights)).all():
             raise InputError(
@@ -236,6 +250,13 @@ class Simulation:
         self._low = n_links if (low & (np.asarray(routes.of_task) >= 0)).any() else 0
         self._private = n_links + self._low
         given = routes
+        choices = routes.choices
+        if self._low and choices is not None:
+            raise InputError(
+                "priority",
+                "does not go with routes that are chosen at the start",
+                remedy="give each transfer one route",
+            )
         if self._low:
             routes = _on_low_links(routes, low, n_links)
         self.graph = graph
@@ -245,13 +266,15 @@ class Simulation:
         self._n_routes = routes.ptr.size - 1
         longest = int(np.diff(routes.ptr).max(initial=1)) + (1 if caps.size else 0)
         self._shift = max(1, int(np.ceil(np.log2(longest))))
+        # Transfers that choose write their route here; the loop reads it through a read-only view.
+        self._pick: Int32 = np.array(routes.of_task if choices is not None else [], dtype=np.int32)
         self._problem = k.Problem(
             kind=graph.kind,
             amount=graph.amount,
             succ_ptr=graph.succ_ptr,
             succ=graph.succ,
             succ_after=graph.succ_after,
-            route=frozen(routes.of_task, np.int32),
+            route=frozen(self._pick if choices is not None else routes.of_task, np.int32),
             route_ptr=frozen(routes.ptr, np.int64),
             route_link=frozen(routes.link, np.int32),
             route_use=frozen(np.ones(1) if routes.use is None else routes.use, np.float64),
@@ -271,6 +294,13 @@ class Simulation:
             counting=int(count_bytes or bins > 0),
             share_slots=int(weights.size == 1 and caps.size == 0),
             low=self._low,
+            choice_ptr=frozen(np.zeros(1) if choices is None else choices.ptr, np.int64),
+            choice_row=frozen([] if choices is None else choices.row, np.int32),
+            choice_stage=frozen(
+                [] if choices is None else np.zeros(len(choices.row)) if choices.stage is None else choices.stage,
+                np.uint8,
+            ),
+            rule=0 if choices is None else RULES.index(choices.rule),
         )
         self._caps = bool(caps.size)
         self._certify = certify
@@ -347,6 +377,8 @@ class Simulation:
             noted=np.zeros(self._low, np.int32),
             is_noted=np.zeros(self._low, np.uint8),
             failed_s=np.empty(0),
+            pick=self._pick,
+            crossing=np.zeros(rows if self.routes.choices is not None else 0, np.int32),
             integer=integer,
             real=real,
         )
@@ -379,6 +411,7 @@ class Simulation:
                     link=_records(k.LINK, rows, s.link),
                     **_all_longer(s, rows, "level", "member_base", "member_room", "binned_s", "link_bytes"),
                     **_all_longer(s, rows, "touched", "dirty"),
+                    **(_all_longer(s, rows, "crossing") if s.crossing.size else {}),
                     **_all_longer(s, 2 * rows, "before", "after"),
                     bucket=_longer(s.bucket, 2 * rows, fill=-1),
                 )
@@ -559,6 +592,7 @@ class Simulation:
                 "flows_changed": int(s.integer[k.I_CHANGED]),
                 **({"allocations_certified": self._certified} if self._certify else {}),
             },
+            route=self._pick.copy(),
             failed=failed,
             failed_s=s.failed_s[failed],
             unsent_bytes=self._problem.amount[failed],

@@ -15,7 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.core.errors import InputError
-from netsim.routing import Paths, check_paths, default_routing, link_loads, path_latency, paths, routings
+from netsim.routing import (
+    Paths,
+    adaptive_routings,
+    check_paths,
+    default_routing,
+    link_loads,
+    path_latency,
+    paths,
+    routings,
+)
 from netsim.routing.graphs import shortest_paths
 from netsim.topologies import Topology, build, dragonfly, fat_tree, from_networkx, star, to_networkx, torus, xgft
 
@@ -50,9 +59,9 @@ FITS = {
     "par": ("dragonfly",),
 }
 # The path of a flow depends on the flows decided before it.
-ADAPTIVE = ("ugal-l", "ugal-g", "par")
-NOT_MINIMAL = (*ADAPTIVE, "valiant-router", "valiant-group", "k-shortest", "up-down")
-ONE_LINK_PER_HOST = ("valiant-router", "ugal-l", "ugal-g")
+ADAPTIVE = tuple(adaptive_routings)
+NOT_MINIMAL = (*ADAPTIVE, "valiant", "valiant-router", "valiant-group", "k-shortest", "up-down")
+ONE_LINK_PER_HOST = ("valiant", "valiant-router", "ugal-l", "ugal-g")
 
 
 def refusal(name: str, net: Topology) -> str:
