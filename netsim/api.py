@@ -13,11 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 import netsim
-from netsim.core.arrays import Float64, Int32, distinct_rows
+from netsim.core.arrays import Float64, Int32
 from netsim.core.errors import InputError, StuckError
 from netsim.core.text import count
 from netsim.core.units import format_bytes, format_time
-from netsim.engine import CapacityChanges, EngineResult, Progress, Routes, Simulation
+from netsim.engine import (
+    ONE_PATH,
+    CapacityChanges,
+    EngineResult,
+    Multipath,
+    Progress,
+    Rerouting,
+    Routed,
+    Routes,
+    Simulation,
+    default_multipath,
+    route_graph,
+)
 from netsim.jobs import Placement, place
 from netsim.jobs.placement import check_ranks_per_host
 from netsim.optics import CircuitControl, OpticalNetwork, Optics, SwitchDemand, decider, optical_network
@@ -25,8 +37,7 @@ from netsim.results import Result
 from netsim.results.carried import clock_note, settle
 from netsim.results.summary import summarise
 from netsim.results.tables import flow_table, link_table, op_table, rank_table
-from netsim.routing import Paths, default_routing, path_latency
-from netsim.routing import paths as route_paths
+from netsim.routing import adaptive_routings, default_routing
 from netsim.topologies import Topology, build, topologies
 from netsim.traces import Trace, drop_absurd_times, read_trace, recorded_span_s
 from netsim.traces.schema import FLAG, OP_CODE
@@ -41,6 +52,8 @@ __all__ = ["Progress", "replay", "resolve_topology", "simulate"]
 
 DEFAULT_BINS = 200
 MOST_BINS = 1_000_000
+# Gains below that are within the error of the estimate: with none, transfers move to and fro and end later.
+HYSTERESIS = 0.1
 
 
 def resolve_topology(topology: Topology | str, *, n_hosts: int, params: Mapping[str, object] | None = None) -> Topology:
@@ -77,6 +90,9 @@ def replay(
     topology: Topology | str = "dragonfly",
     topology_params: Mapping[str, object] | None = None,
     routing: str | None = None,
+    multipath: Multipath | str | None = None,
+    reroute_s: float | None = None,
+    hysteresis: float = HYSTERESIS,
     placement: str | Placement = "linear",
     ranks_per_host: int = 1,
     protocol: Protocol | None = None,
@@ -111,7 +127,15 @@ def replay(
     topology_params : mapping, optional
         Parameters for a topology given by name.
     routing : str, optional
-        Registered routing; by default that of the topology's family.
+        Registered routing; by default that of the topology's family. Adaptive ones (``ugal-l``, ``ugal-g``, ``par``, ``adaptive``)
+        choose when a transfer starts, by what is under way then.
+    multipath : Multipath or str, optional
+        ``"one"`` path per transfer, ``"subflows:8"``, or ``"spray:16"``. By default eight sub-flows for adaptive routings, as a model
+        of fabrics that route packet by packet, else one.
+    reroute_s : float, optional
+        With an adaptive routing: transfers under way may move to a better path every so many simulated seconds.
+    hysteresis : float
+        A move must promise this part more than the present rate to expect.
     placement, ranks_per_host
         Where ranks run: see `netsim.jobs.place`.
     protocol : Protocol, optional
@@ -194,6 +218,9 @@ def replay(
         lowered.graph,
         topology=network,
         routing=routing,
+        multipath=multipath,
+        reroute_s=reroute_s,
+        hysteresis=hysteresis,
         placement=where,
         per_flow_labels=data.profile == "flows",
         latency_mode=latency_mode,
@@ -242,6 +269,9 @@ def simulate(
     *,
     topology: Topology,
     routing: str | None = None,
+    multipath: Multipath | str | None = None,
+    reroute_s: float | None = None,
+    hysteresis: float = HYSTERESIS,
     placement: str | Placement = "linear",
     ranks_per_host: int = 1,
     latency_mode: Literal["tail", "head"] = "tail",
@@ -279,6 +309,9 @@ def simulate(
         graph,
         topology=topology,
         routing=routing,
+        multipath=multipath,
+        reroute_s=reroute_s,
+        hysteresis=hysteresis,
         placement=where,
         per_flow_labels=False,
         latency_mode=latency_mode,
@@ -316,9 +349,12 @@ class _Run:
     topology: Topology
     electrical: Topology
     routing: str
+    multipath: Multipath
     placement: Placement
+    routed: Routed
     routes: Routes
     engine: EngineResult
+    paths: dict[str, Any]
     latency_mode: str
     local_bytes_per_s: float
     approximations: dict[str, float]
@@ -330,6 +366,9 @@ def _run(
     *,
     topology: Topology,
     routing: str | None,
+    multipath: Multipath | str | None,
+    reroute_s: float | None,
+    hysteresis: float,
     placement: Placement,
     per_flow_labels: bool,
     latency_mode: str,
@@ -348,16 +387,42 @@ def _run(
     name = default_routing(topology) if routing is None else routing
     if bins > MOST_BINS:
         raise InputError("time bins", f"must be an even number from 0 to {MOST_BINS}", got=bins)
-    routes = _routes(graph, topology, name, placement.host, seed=seed, per_flow_labels=per_flow_labels)
+    several = Multipath.parse(multipath) if isinstance(multipath, str) else multipath
+    if several is None:
+        several = default_multipath(name) if optics is None else ONE_PATH
+    if optics is not None and several.paths > 1:
+        raise InputError("multipath", "does not go with optics", got=str(several), remedy="take one")
+    if reroute_s is not None and (name not in adaptive_routings or optics is not None):
+        raise InputError(
+            "rerouting",
+            "needs an adaptive routing, and no optics",
+            got=f"routing {name}{'' if optics is None else ' with optics'}",
+            remedy=f"take one of {', '.join(adaptive_routings)}",
+        )
+    # Circuits move transfers themselves: they fall back to one route that is known beforehand.
+    routed = route_graph(
+        graph,
+        topology,
+        routing=name,
+        host=placement.host,
+        multipath=several,
+        choose=optics is None,
+        seed=seed,
+        per_flow_labels=per_flow_labels,
+    )
+    routes = routed.routes
+    moving = None if reroute_s is None else Rerouting(period_s=reroute_s, hysteresis=hysteresis)
+    if routed.multi is not None and priority is not None:
+        priority = routed.multi.spread(priority)
     if optics is None and optical_demand is not None:
         raise InputError("optical demand", "goes with optics", got="none")
     network = topology
     lights: dict[str, Any] | None = None
 
-    def simulation(of: Topology, routed: Routes) -> Simulation:
+    def simulation(of: Topology, along: Routes) -> Simulation:
         return Simulation(
-            graph=graph,
-            routes=routed,
+            graph=routed.graph,
+            routes=along,
             capacity_bytes_per_s=of.link_capacity_bytes_per_s,
             latency_mode=latency_mode,
             local_bytes_per_s=local_bytes_per_s,
@@ -370,10 +435,16 @@ def _run(
         )
 
     def electrical_only() -> EngineResult:
+        found = simulation(topology, routes).run(
+            progress=progress, controller=None if moving is None else moving.control
+        )
+        if moving is not None and moving.moves:
+            # Bytes lie on several routes: what the engine counted stands.
+            return found
         return settle(
-            simulation(topology, routes).run(progress=progress),
-            graph=graph,
-            routes=routes,
+            found,
+            graph=routed.graph,
+            routes=routed.taken(found),
             capacity_bytes_per_s=topology.link_capacity_bytes_per_s,
             changes=changes,
         )
@@ -397,15 +468,21 @@ def _run(
                 engine = pilot
             else:
                 network = hardware.topology
+    path_use = routed.use(topology, engine)
+    if moving is not None:
+        path_use["moves"] = moving.moves
     return _Run(
         graph=graph,
         topology=network,
         electrical=topology,
         lights=lights,
         routing=name,
+        multipath=several,
         placement=placement,
-        routes=routes,
-        engine=engine,
+        routed=routed,
+        routes=routed.taken_by_whole(engine, graph.n_tasks),
+        engine=engine if routed.multi is None else routed.multi.fold(engine),
+        paths=path_use,
         latency_mode=latency_mode,
         local_bytes_per_s=local_bytes_per_s,
         approximations={
@@ -480,28 +557,6 @@ def _with_circuits(
     return engine, lights
 
 
-def _routes(
-    graph: TaskGraph, topology: Topology, routing: str, host: Int32, *, seed: int, per_flow_labels: bool
-) -> Routes:
-    """One route per pair of ranks (per transfer for flow lists), none for transfers that stay on their host."""
-    transfer = np.flatnonzero(graph.kind == TRANSFER)
-    src, dst = graph.rank[transfer].astype(np.int64), graph.peer[transfer].astype(np.int64)
-    away = host[src] != host[dst]
-    transfer, src, dst = transfer[away], src[away], dst[away]
-    of_task = np.full(graph.n_tasks, -1, np.int32)
-    if per_flow_labels:
-        label = graph.op[transfer]
-        of_task[transfer] = np.arange(transfer.size)
-    else:
-        # One label per pair of ranks: MPI and NCCL keep one connection per pair, so all its messages hash alike.
-        label, row = distinct_rows(src * graph.n_ranks + dst, graph.n_ranks**2)
-        src, dst = label // graph.n_ranks, label % graph.n_ranks
-        of_task[transfer] = row
-    found: Paths = route_paths(topology, host[src], host[dst], routing=routing, flow=label, seed=seed)
-    routes = Routes(of_task=of_task, ptr=found.ptr, link=found.link, latency_s=path_latency(topology, found))
-    return routes.shared()
-
-
 def _provenance(run: _Run, *, seed: int) -> dict[str, Any]:
     from importlib.metadata import version
 
@@ -520,6 +575,7 @@ def _provenance(run: _Run, *, seed: int) -> dict[str, Any]:
             "links": run.electrical.n_links,
         },
         "routing": run.routing,
+        "multipath": str(run.multipath),
         "placement": {"name": run.placement.name, "idle_hosts": run.placement.idle_hosts(run.electrical.n_hosts)},
         "latency_mode": run.latency_mode,
         "local_bytes_per_s": _plain(run.local_bytes_per_s),
@@ -587,8 +643,15 @@ def _result(
         in_calls_s=in_calls,
         finish_s=finish,
         serial=serial,
-        rerouted=run.topology is not run.electrical,
+        rerouted=run.topology is not run.electrical or not run.routed.fixed,
     )
+    summary["paths"] = run.paths
+    if (
+        run.routed.routes.choices is not None
+        and run.paths["available"] > run.paths["used"]
+        and run.paths["minimal_share"] == 1
+    ):
+        notes = [*notes, f"routing {run.routing} never left the minimal paths: no detour promised more than they did"]
     if run.lights is not None:
         summary["optics"] = run.lights
     free = run.local_bytes_per_s == np.inf

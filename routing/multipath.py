@@ -17,7 +17,7 @@ from netsim.routing.registry import hosts, paths
 from netsim.routing.throughput import network_links
 from netsim.topologies import Topology
 
-__all__ = ["Sprayed", "path_use", "spray", "subflows"]
+__all__ = ["Sprayed", "path_use", "spray", "sub_labels", "subflows"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,14 +72,17 @@ def subflows(
     if int(k) != k or k < 1:
         raise InputError("routing", "the number of paths per flow must be a whole number, 1 or more", got=k)
     s, d = hosts(topology, source, destination)
-    label = labels(flow, s.size)
     k = int(k)
-    if k > 1:
-        # The first subflow keeps the label, so that one path per flow is the routing itself.
-        number = np.tile(np.arange(k), s.size)
-        mixed = hash64(0, np.repeat(label, k), number).view(np.int64)
-        label = np.where(number == 0, np.repeat(label, k), mixed)
+    label = sub_labels(labels(flow, s.size), k)
     return paths(topology, np.repeat(s, k), np.repeat(d, k), routing=routing, flow=label, seed=seed)
+
+
+def sub_labels(label: Int64, k: int) -> Int64:
+    """Labels of k subflows for each flow, int64 of shape (n k,); the first keeps the label: one path is the routing itself."""
+    number = np.tile(np.arange(k), label.size)
+    each = np.repeat(label, k)
+    mixed: Int64 = np.where(number == 0, each, hash64(0, each, number).view(np.int64))
+    return mixed
 
 
 def spray(
@@ -118,7 +121,14 @@ def spray(
     )
 
 
-def path_use(topology: Topology, routes: Paths, source: npt.ArrayLike, destination: npt.ArrayLike) -> dict[str, Any]:
+def path_use(
+    topology: Topology,
+    routes: Paths,
+    source: npt.ArrayLike,
+    destination: npt.ArrayLike,
+    *,
+    weight: npt.ArrayLike | None = None,
+) -> dict[str, Any]:
     """How paths use a network: how many are minimal, how long they are, how evenly they load each layer.
 
     Parameters
@@ -126,12 +136,15 @@ def path_use(topology: Topology, routes: Paths, source: npt.ArrayLike, destinati
     topology : Topology
     routes : Paths
     source, destination : array_like of int, shape (n_paths,)
+    weight : array_like of float, shape (n_paths,), optional
+        What each path carries, such as bytes; 1 by default.
 
     Returns
     -------
     dict
-        ``minimal_share``: part of the paths no longer than ``minimal`` would be; ``mean_hops``, ``max_hops`` with the links of hosts;
-        ``layers``: mean and greatest number of paths per link, by layer, between switches.
+        ``minimal_share``: part of the weight on paths no longer than ``minimal`` would be; ``mean_hops``, ``max_hops`` with the links of
+        hosts; ``layers``: mean and greatest weight per link, by layer, between switches; ``max_load`` over ``mean_load`` of all
+        these links.
 
     Examples
     --------
@@ -143,18 +156,23 @@ def path_use(topology: Topology, routes: Paths, source: npt.ArrayLike, destinati
     """
     s, d = hosts(topology, source, destination)
     moves = s != d
+    each = np.where(moves, 1.0 if weight is None else np.asarray(weight, dtype=np.float64), 0.0)
+    total = float(each.sum())
     shortest = paths(topology, s, d, routing="minimal").hops
-    load = link_loads(topology, routes)
+    load = link_loads(topology, routes, weight=each)
     inner = network_links(topology)
     layers = {}
     for i, name in enumerate(topology.layer_names):
         mine = load[inner & (topology.link_layer == i)]
         if mine.size:
             layers[name] = {"mean": float(mine.mean()), "max": float(mine.max())}
+    between = load[inner]
     return {
         "paths": int(moves.sum()),
-        "minimal_share": float((routes.hops <= shortest)[moves].mean()) if moves.any() else 1.0,
-        "mean_hops": float(routes.hops[moves].mean()) if moves.any() else 0.0,
+        "minimal_share": float(each[routes.hops <= shortest].sum()) / total if total > 0 else 1.0,
+        "mean_hops": float((each * routes.hops).sum()) / total if total > 0 else 0.0,
         "max_hops": int(routes.hops.max(initial=0)),
+        "mean_load": float(between.mean()) if between.size else 0.0,
+        "max_load": float(between.max(initial=0.0)),
         "layers": layers,
     }

@@ -31,6 +31,15 @@ NOTES_SHOWN = 6
 @click.option("-p", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the topology; repeat for more.")
 @click.option("--routing", type=TEXT, help="Registered routing; default: that of the topology's family.")
 @click.option(
+    "--multipath",
+    type=TEXT,
+    help="Paths per transfer: one, subflows:N, spray:N; default: subflows:8 for adaptive routings, else one.",
+)
+@click.option("--reroute", "reroute_s", type=TIME, help="Let transfers under way move to better paths that often.")
+@click.option(
+    "--hysteresis", type=PART, default="10%", show_default=True, help="Gain in rate that such a move must promise."
+)
+@click.option(
     "--placement", type=TEXT, default="linear", show_default=True, help="linear, round-robin, random, or file:PATH."
 )
 @click.option("--ranks-per-host", type=WHOLE, default=1, show_default=True)
@@ -119,7 +128,7 @@ def replay(
     """
     from netsim import api
     from netsim.cli.progress import ProgressReporter
-    from netsim.engine import load_kernels
+    from netsim.engine import Multipath, default_multipath, load_kernels
     from netsim.jobs import place
     from netsim.jobs.placement import check_ranks_per_host
     from netsim.results.result import probe_folder
@@ -146,6 +155,10 @@ def replay(
         seed=options["seed"],
     )
     routing = default_routing(network) if options["routing"] is None else options["routing"]
+    if options["multipath"] is None and options["optics"] is None:
+        options["multipath"] = default_multipath(routing)
+    elif options["multipath"] is not None:
+        options["multipath"] = Multipath.parse(options["multipath"])
     if not dry_run:
         # Compiling, where needed, is announced before the first line of the answer.
         load_kernels()
@@ -236,9 +249,13 @@ def _model(
         for name, key in (("level tolerance", "level_tolerance"), ("completion window", "completion_window"))
         if options[key] > 0
     ]
+    several = options["multipath"]
+    split = f" ({several}: sub-flows stand for decisions per packet)" if several and several.kind == "subflows" else ""
+    if several and several.kind == "spray":
+        split = f" ({several})"
     return [
-        f"  {'model':<15} {routing} routing, {placement.name} placement ({count(placement.idle_hosts(network.n_hosts), 'idle host')}), "
-        f"collectives as {named}",
+        f"  {'model':<15} {routing} routing{split}, {placement.name} placement "
+        f"({count(placement.idle_hosts(network.n_hosts), 'idle host')}), collectives as {named}",
         f"  {'':<15} messages eager up to {eager}, overheads {format_time(protocol.send_overhead_s)} to send and "
         f"{format_time(protocol.recv_overhead_s)} to receive, latency {mode}, seed {options['seed']}",
         *([f"  {'':<15} approximate sharing: {', '.join(bulk)}"] if bulk else []),

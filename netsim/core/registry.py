@@ -34,10 +34,17 @@ class Registry(Generic[T]):
     ... def ring(n): return n
     >>> shapes["ring"](3), list(shapes)
     (3, ['ring'])
+
+    Words of a name may be joined either way:
+
+    >>> @shapes.register("figure-of-8")
+    ... def eight(n): return 8 * n
+    >>> shapes["figure_of_8"](1)
+    8
     >>> shapes["rng"]
     Traceback (most recent call last):
     ...
-    netsim.core.errors.InputError: shape: unknown name, got 'rng'; did you mean 'ring'? valid: ring
+    netsim.core.errors.InputError: shape: unknown name, got 'rng'; did you mean 'ring'? valid: figure-of-8, ring
     """
 
     def __init__(self, kind: str, group: str) -> None:
@@ -64,17 +71,23 @@ class Registry(Generic[T]):
                 if point.name not in self._items:
                     self._items[point.name] = point.load()
 
-    def __getitem__(self, name: str) -> T:
+    def _spelled(self, name: str) -> str:
+        """The name as it is registered: words joined by hyphens or by underscores, as people write them."""
         if name not in self._items:
             self._load_plugins()
+        for spelling in (name, name.replace("_", "-"), name.replace("-", "_")):
+            if spelling in self._items:
+                return spelling
+        return name
+
+    def __getitem__(self, name: str) -> T:
         try:
-            return self._items[name]
+            return self._items[self._spelled(name)]
         except KeyError:
             raise InputError(self.kind, "unknown name", got=repr(name), remedy=closest(name, self)) from None
 
     def __contains__(self, name: object) -> bool:
-        self._load_plugins()
-        return name in self._items
+        return isinstance(name, str) and self._spelled(name) in self._items
 
     def __iter__(self) -> Iterator[str]:
         self._load_plugins()

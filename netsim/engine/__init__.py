@@ -8,9 +8,11 @@ from netsim.engine.flows import run_flows
 from netsim.engine.inputs import CapacityChanges, Choices, Routes
 from netsim.engine.multipath import MultiPath, PathSets, spray, sub_flows
 from netsim.engine.rerouting import Rerouting
+from netsim.engine.routed import ONE_PATH, Multipath, Routed, default_multipath, route_graph
 from netsim.engine.simulation import Allocation, EngineResult, Progress, Simulation, critical_path, load_kernels
 
 __all__ = [
+    "ONE_PATH",
     "Actions",
     "Allocation",
     "CapacityChanges",
@@ -18,16 +20,20 @@ __all__ = [
     "Control",
     "EngineResult",
     "MultiPath",
+    "Multipath",
     "PathSets",
     "Progress",
     "Rerouting",
+    "Routed",
     "Routes",
     "Simulation",
     "Transfers",
     "View",
     "critical_path",
+    "default_multipath",
     "load_kernels",
     "on_failure",
+    "route_graph",
     "run_flows",
     "spray",
     "sub_flows",

@@ -148,7 +148,9 @@ class MultiPath:
         )
 
 
-def sub_flows(graph: TaskGraph, sets: PathSets, *, weight: npt.ArrayLike | None = None) -> MultiPath:
+def sub_flows(
+    graph: TaskGraph, sets: PathSets, *, weight: npt.ArrayLike | None = None, share: bool = True
+) -> MultiPath:
     """Split each transfer over its paths, with a rate of its own on each.
 
     Parameters
@@ -157,6 +159,8 @@ def sub_flows(graph: TaskGraph, sets: PathSets, *, weight: npt.ArrayLike | None 
     sets : PathSets
     weight : array_like of float, shape (n_tasks,), optional
         Weights of the original transfers.
+    share : bool
+        Give equal paths one row of the routes; without, row i is path i of ``sets``.
 
     Notes
     -----
@@ -257,7 +261,12 @@ def sub_flows(graph: TaskGraph, sets: PathSets, *, weight: npt.ArrayLike | None 
         if sets.weight is not None:
             weights[has_path] *= np.asarray(sets.weight, dtype=np.float64)[row[has_path]]
     return MultiPath(
-        graph=new, routes=routes.shared(), origin=origin.astype(np.int32), part=part, weight=weights, n_tasks=n
+        graph=new,
+        routes=routes.shared() if share else routes,
+        origin=origin.astype(np.int32),
+        part=part,
+        weight=weights,
+        n_tasks=n,
     )
 
 

@@ -66,8 +66,11 @@ def settle(
     n_routes, n_links = routes.ptr.size - 1, engine.link_bytes.size
     hops = np.diff(routes.ptr)
 
+    use = np.ones(routes.link.size) if routes.use is None else np.asarray(routes.use)
+
     def over_links(per_route: npt.NDArray[Any]) -> Float64:
-        return np.bincount(routes.link, weights=np.repeat(per_route, hops), minlength=n_links).astype(np.float64)
+        each = np.repeat(per_route, hops) * use
+        return np.bincount(routes.link, weights=each, minlength=n_links).astype(np.float64)
 
     exact = over_links(np.bincount(of_task[routed], weights=graph.amount[routed], minlength=n_routes))
     flows = over_links(np.bincount(of_task[routed], minlength=n_routes).astype(np.float64))
@@ -110,13 +113,15 @@ def _settled_bins(
     ptr, hop = csr_gather(routes.ptr, np.asarray(routes.of_task)[routed])
     task = np.repeat(routed, np.diff(ptr))
     row = row_of_link[routes.link[hop]]
-    task, row = task[row >= 0], row[row >= 0]
+    use = np.ones(hop.size) if routes.use is None else np.asarray(routes.use)[hop]
+    task, row, use = task[row >= 0], row[row >= 0], use[row >= 0]
     column = np.clip((engine.drain_s[task] / engine.bin_s).astype(np.int64), 0, bins.shape[1] - 1)
     # The shorter the transfer, the more of it the clock missed: instantaneous ones first.
     instant = engine.drain_s[task] <= engine.start_s[task]
-    share = np.where(instant, graph.amount[task], 0.0)
+    sent = graph.amount[task] * use
+    share = np.where(instant, sent, 0.0)
     none = np.bincount(row, weights=share, minlength=bins.shape[0]) == 0
-    share = np.where(none[row], graph.amount[task], share)
+    share = np.where(none[row], sent, share)
     total = np.bincount(row, weights=share, minlength=bins.shape[0])
     np.add.at(bins, (row, column), share / total[row] * (wanted - counted)[row])
     return bins

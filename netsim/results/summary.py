@@ -227,6 +227,8 @@ def screen(
     if s["on_host_bytes"]:
         stayed = f", {format_bytes(s['on_host_bytes'])} stayed on a host{s['on_host_speed']}"
     row("bytes", f"{format_bytes(s['network_bytes'])} over the network{stayed}")
+    if s.get("paths", {}).get("paths"):
+        row("paths", paths_line(s["paths"], provenance))
     if s["bottleneck_links"]:
         lines.append(
             f"  {'busiest links':<15} {'mean':>7} {'peak':>7}  {'bytes':>9}  link (peak over {format_time(s['time_bin_s'])})"
@@ -252,6 +254,23 @@ def screen(
             f"all in all {format_time(wall['total_s'])}",
         )
     return lines
+
+
+def paths_line(paths: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
+    """How the run used paths, for people."""
+    text = f"routing {provenance['routing']}"
+    if provenance.get("multipath", "one") != "one":
+        text += f", {provenance['multipath']}"
+    text += (
+        f": {100 * paths['minimal_share']:.4g} % of bytes on minimal paths, {paths['mean_hops']:.3g} links in the mean"
+    )
+    if paths["available"] > paths["used"]:
+        text += f"; {paths['used']:,} of {paths['available']:,} paths taken"
+    if paths["mean_load"] > 0:
+        text += f"; fullest link {paths['max_load'] / paths['mean_load']:.3g} x the mean"
+    if "moves" in paths:
+        text += f"; {count(paths['moves'], 'move')} under way"
+    return text
 
 
 def optics_lines(optics: Mapping[str, Any]) -> list[tuple[str, str]]:
