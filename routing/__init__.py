@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal, s_mod_k
 from netsim.routing.around import paths_around, shortest_walks
+from netsim.routing.blends import best_division
 from netsim.routing.choice import Candidates, adaptive_routings, candidates
 from netsim.routing.fluid import fluid_loads, fluid_routings
 from netsim.routing.kshortest import k_shortest
@@ -31,6 +32,7 @@ __all__ = [
     "Sprayed",
     "adaptive",
     "adaptive_routings",
+    "best_division",
     "candidates",
     "check_paths",
     "d_mod_k",

@@ -32,7 +32,15 @@ from netsim.routing.patterns import Demand, demand, switch_of_hosts
 from netsim.routing.registry import routings
 from netsim.topologies import Topology
 
-__all__ = ["BY_PATH", "Transport", "fluid_loads", "fluid_routings", "injection_bytes_per_s", "transport"]
+__all__ = [
+    "BY_PATH",
+    "Transport",
+    "fluid_loads",
+    "fluid_routings",
+    "injection_bytes_per_s",
+    "minimal_loads",
+    "transport",
+]
 
 # Valiant routing by router keeps two matrices of switches by switches.
 MOST_SWITCHES = 6000
@@ -224,9 +232,9 @@ def valiant_router_loads(topology: Topology, moved: Transport) -> Float64:
     # Rounding of the differences above must not leave crumbs to route.
     both[both < 1e-12 * both.max(initial=0.0)] = 0.0
     at = np.flatnonzero(both)
-    load = _minimal(topology, at // n + n_hosts, at % n + n_hosts, both.reshape(-1)[at])
+    load = minimal_loads(topology, at // n + n_hosts, at % n + n_hosts, both.reshape(-1)[at])
     if stay.size:
-        load += _minimal(topology, moved.source[stay], moved.destination[stay], moved.amount_bytes_per_s[stay])
+        load += minimal_loads(topology, moved.source[stay], moved.destination[stay], moved.amount_bytes_per_s[stay])
     return load
 
 
@@ -292,7 +300,8 @@ def valiant_loads(topology: Topology, moved: Transport) -> Float64:
     return by(topology, moved)
 
 
-def _minimal(topology: Topology, source: Int64, destination: Int64, amount: Float64) -> Float64:
+def minimal_loads(topology: Topology, source: Int64, destination: Int64, amount: Float64) -> Float64:
+    """Loads of minimal paths between vertices: as ``dimension-order`` on torus and mesh, else as ``ecmp``."""
     if topology.family == "dragonfly":
         return _dragonfly_minimal(topology, source, destination, amount)
     if topology.family in ("torus", "mesh"):

@@ -19,6 +19,7 @@ from netsim.core.arrays import Float64
 from netsim.core.errors import InputError, closest
 from netsim.routing.fluid import BY_PATH, Transport, fluid_loads, fluid_routings, injection_bytes_per_s, transport
 from netsim.routing.patterns import Demand, demand
+from netsim.routing.registry import routings
 from netsim.topologies import Topology
 
 __all__ = ["OPTIMUM", "Saturation", "best_loads", "default_fluid", "network_links", "saturation", "saturation_routings"]
@@ -137,8 +138,9 @@ def saturation(
     pattern : str or Demand
         A name in ``netsim.routing.patterns`` (``uniform``, ``adv+1``, ...), or who sends what to whom.
     routing : str, optional
-        ``minimal``, ``ecmp``, ``dimension-order``, ``d-mod-k``, ``s-mod-k``, ``up-down``, ``valiant-router``, ``valiant-group``, or
-        ``optimum``: the best any routing can do, by a linear program, for small networks. By default `default_fluid`.
+        ``minimal``, ``ecmp``, ``dimension-order``, ``d-mod-k``, ``s-mod-k``, ``up-down``, ``k-shortest``, ``valiant``,
+        ``ugal-l``, ``ugal-g``, ``par`` (`netsim.routing.blends` says what that means), or ``optimum``: the best any routing can do, by a
+        linear program, for small networks. By default `default_fluid`.
     seed : int
         For patterns with randomness.
 
@@ -166,7 +168,13 @@ def saturation(
     """
     name = default_fluid(topology) if routing is None else routing
     if name not in saturation_routings():
-        raise InputError("routing", "has no fluid form", got=repr(name), remedy=closest(name, saturation_routings()))
+        if name in routings:
+            raise InputError(
+                f"routing {name}",
+                "has no fluid form",
+                remedy="use netsim saturate --loads, which simulates it, or one of " + ", ".join(saturation_routings()),
+            )
+        raise InputError("routing", "unknown name", got=repr(name), remedy=closest(name, saturation_routings()))
     wanted = demand(topology, pattern, seed=seed)
     if name == OPTIMUM:
         moved = transport(topology, wanted)

@@ -358,7 +358,7 @@ def test_bad_patterns(net: Topology, pattern: str, message: str) -> None:
 def test_bad_demands_and_routings() -> None:
     with pytest.raises(InputError, match=r"^pattern: unknown name, got 'unifrom'; did you mean 'uniform'\? valid: "):
         saturation(star(3), pattern="unifrom")
-    with pytest.raises(InputError, match=r"^routing: has no fluid form, got 'ecmpp'; did you mean 'ecmp'\? valid: "):
+    with pytest.raises(InputError, match=r"^routing: unknown name, got 'ecmpp'; did you mean 'ecmp'\? valid: "):
         saturation(star(3), routing="ecmpp")
     with pytest.raises(InputError, match=r"^routing valiant-group: needs a dragonfly, got a star; use valiant-router$"):
         saturation(star(3), routing="valiant-group")
