@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from netsim.report.load_curves import draw_load_curves
 from netsim.report.topology_drawing import draw_topology
 
-__all__ = ["draw_topology"]
+__all__ = ["draw_load_curves", "draw_topology"]

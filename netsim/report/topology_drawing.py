@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from netsim.core.arrays import Float64, Int64
 from netsim.core.errors import InputError
 from netsim.core.text import count
 from netsim.core.units import format_rate, format_time
+from netsim.report.style import COLOURS, FORMATS, INK, PALE, checked_file, style, write
 from netsim.report.topology_layout import Layout, layout, nearest_gaps
 from netsim.topologies import Topology
 from netsim.topologies.prices import cable_rows
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "LARGEST_DRAWN", "draw_topology"]
 
-FORMATS = (".svg", ".png", ".pdf")
 # Cables and vertices; a picture of more is a grey disc.
 LARGEST_DRAWN = 300_000
 # Above so many cables a vector file would be slow to open: the lines become an image inside it.
@@ -32,12 +31,9 @@ _AS_IMAGE = 12_000
 MOST_HOSTS = 4500
 _CURVE = np.linspace(0.0, 1.0, 15)
 
-# Told apart in print and by most who do not see all colours (M. Okabe, K. Ito, "Color Universal Design", 2008).
 _HOST_LINKS = "#b4bcc6"
-_LINKS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7a5195", "#e0a100", "#56b4e9")
 _HOSTS = "#8894a3"
 _SWITCHES = ("#1b2a3d", "#b3471d", "#3f7d5f", "#7d4f86", "#8a6d1f", "#2c7a93")
-_INK, _PALE = "#1b2a3d", "#5b6877"
 
 
 def draw_topology(topology: Topology, path: str | Path | None = None, *, title: str | None = None) -> Figure:
@@ -73,11 +69,7 @@ def draw_topology(topology: Topology, path: str | Path | None = None, *, title: 
     >>> figure.axes[0].get_title(loc="left")
     'dragonfly  p=2, a=4, h=2, g=9'
     """
-    file = None if path is None else Path(path)
-    if file is not None and file.suffix.lower() not in FORMATS:
-        raise InputError(
-            str(file), "unknown kind of picture", got=repr(file.suffix), remedy="use " + ", ".join(FORMATS)
-        )
+    file = None if path is None else checked_file(path)
     if topology.n_vertices == 0:
         raise InputError("drawing", "needs a network with vertices", got="none")
     if topology.n_vertices + topology.n_links // 2 > LARGEST_DRAWN:
@@ -87,32 +79,11 @@ def draw_topology(topology: Topology, path: str | Path | None = None, *, title: 
             got=f"{topology.n_vertices + topology.n_links // 2:,}",
             remedy="draw a smaller network of the family",
         )
-    with _style():
+    with style():
         figure = _figure(topology, layout(topology), title)
         if file is not None:
-            # Without date and with fixed identifiers, so that the bytes depend on the network alone.
-            fixed: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(
-                file.suffix.lower(), {}
-            )
-            try:
-                figure.savefig(file, metadata=fixed, dpi=200)
-            except OSError as error:
-                raise InputError(str(file), "cannot be written", got=error.strerror) from None
+            write(figure, file)
     return figure
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise InputError(
-            "drawing", "needs matplotlib, which is not installed", remedy="pip install 'netsim-eo[report]'"
-        ) from None
-    with mpl.rc_context(
-        {"font.family": "sans-serif", "font.size": 10, "svg.hashsalt": "netsim", "svg.fonttype": "none"}
-    ):
-        yield
 
 
 def _figure(t: Topology, found: Layout, title: str | None) -> Figure:
@@ -139,12 +110,10 @@ def _figure(t: Topology, found: Layout, title: str | None) -> Figure:
     sizes = _draw_vertices(axes, t, found, hosts_drawn)
     for x, y, text in found.labels:
         if found.rows:
-            axes.annotate(
-                text, (x, y), xytext=(-8, 0), textcoords="offset points", ha="right", va="center", color=_PALE
-            )
+            axes.annotate(text, (x, y), xytext=(-8, 0), textcoords="offset points", ha="right", va="center", color=PALE)
         else:
-            axes.text(x, y, text, ha="center", va="center", color=_PALE, fontsize=9)
-    axes.set_title(title or _title(t), loc="left", fontsize=15, color=_INK, pad=8, fontweight="bold")
+            axes.text(x, y, text, ha="center", va="center", color=PALE, fontsize=9)
+    axes.set_title(title or _title(t), loc="left", fontsize=15, color=INK, pad=8, fontweight="bold")
     _legend(figure, t, found, hosts_drawn, drawn, sizes)
     return figure
 
@@ -166,23 +135,23 @@ def _draw_links(axes: Axes, t: Topology, found: Layout, hosts_drawn: bool) -> di
     beside_host = {i: bool(np.any(t.link_src[t.link_layer == i] < t.n_hosts)) for i in layers}
     free = iter(range(10**6))
     plain = {i for i in layers if t.layer_names[i] == "host" or (beside_host[i] and len(layers) == 1)}
-    colour = {i: _HOST_LINKS if i in plain else _LINKS[next(free) % len(_LINKS)] for i in layers}
+    colour = {i: _HOST_LINKS if i in plain else COLOURS[next(free) % len(COLOURS)] for i in layers}
     gap = _gap_in_points(axes, found.xy[t.n_hosts :] if t.n_switches else found.xy)
     used = {}
     for i in sorted(layers, key=lambda i: (not beside_host[i], i)):
         mine = np.flatnonzero(t.link_layer[link] == i)
         paths_of_layer = list(_paths(t, found, link[mine], parallel[mine]))
         width, alpha = _pen(axes, paths_of_layer, 0.11 * gap)
-        for paths, number, style in paths_of_layer:
+        for paths, number, dashes in paths_of_layer:
             axes.add_collection(
                 LineCollection(
                     list(paths),
                     colors=colour[i],
                     linewidths=np.minimum(width * np.sqrt(number), max(width, 2.4)),
                     alpha=alpha,
-                    linestyles=style,
+                    linestyles=dashes,
                     zorder=1 + (not beside_host[i]),
-                    capstyle="round" if style == "solid" else "butt",
+                    capstyle="round" if dashes == "solid" else "butt",
                     rasterized=bool(link.size > _AS_IMAGE),
                 )
             )
@@ -319,7 +288,7 @@ def _legend(
             + _range(delay, format_time)
         )
     if found.stub.any():
-        handles.append(Line2D([], [], color=_PALE, linewidth=1.6, linestyle=(0, (2.2, 1.6))))
+        handles.append(Line2D([], [], color=PALE, linewidth=1.6, linestyle=(0, (2.2, 1.6))))
         texts.append("wraps around" + (",\nwith a twist" if t.family == "twisted_torus" else ""))
     # What does not fit at full size is written smaller, never cut off.
     longest = max(len(line) for text in texts for line in text.splitlines())
@@ -332,7 +301,7 @@ def _legend(
         fontsize=min(11.0, 11 * 36 / longest),
         labelspacing=1.0,
         handlelength=1.8,
-        labelcolor=_INK,
+        labelcolor=INK,
     )
     legend.set_in_layout(False)
 
