@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from netsim.core.arrays import Int64, csr_order, csr_ptr, frozen
+from netsim.core.arrays import Int64, csr_order, frozen
 from netsim.core.registry import Registry
 from netsim.core.rng import hash64
 from netsim.routing.pathset import Paths
@@ -62,9 +62,8 @@ class Candidates:
         """
         sets = [*first, *second]
         n = len(sets[0])
-        hops = np.concatenate([one.hops for one in sets])
-        link = np.concatenate([one.link for one in sets])
-        row_ptr = csr_ptr(hops)
+        everything = Paths.joined(sets)
+        row_ptr, link, hops = everything.ptr, everything.link, everything.hops
         owner = np.tile(np.arange(n), len(sets))
         # Equal words are taken for equal paths: 64 bits, among a handful per flow.
         word = np.zeros(owner.size, np.uint64)
@@ -82,7 +81,6 @@ class Candidates:
         kept = np.flatnonzero(fresh)
         ptr, by_flow = csr_order(owner[kept], n)
         rows = kept[by_flow]
-        everything = Paths(ptr=frozen(row_ptr, np.int64), link=frozen(link, np.int32))
         return cls(
             ptr=frozen(ptr, np.int64),
             paths=everything.take(rows),

@@ -44,6 +44,18 @@ class Paths:
         used = table >= 0
         return cls(ptr=frozen(csr_ptr(used.sum(axis=1)), np.int64), link=frozen(table[used], np.int32))
 
+    @classmethod
+    def joined(cls, sets: Sequence[Paths]) -> Paths:
+        """All paths of several sets, one set after the other.
+
+        >>> one = Paths.from_columns([[0, 4], [3, -1]])
+        >>> Paths.joined([one, one]).hops.tolist()
+        [2, 1, 2, 1]
+        """
+        hops = np.concatenate([one.hops for one in sets]) if sets else np.zeros(0, dtype=np.int64)
+        link = np.concatenate([one.link for one in sets]) if sets else np.zeros(0, dtype=np.int32)
+        return cls(ptr=frozen(csr_ptr(hops), np.int64), link=frozen(link, np.int32))
+
     def __len__(self) -> int:
         return int(self.ptr.size - 1)
 

@@ -236,8 +236,42 @@ def test_closed_forms_hold(jit: bool) -> None:
     assert [check.name for check in checks if not check.ok] == []
 
 
+def test_packet_simulations_stay_below_the_fluid(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = throughput.packet_checks()
+    assert len(checks) == 10
+    assert all(check.ok for check in checks)
+    # A fluid that carried less than packets did would be wrong.
+    real = throughput.saturation
+
+    def less(net, **options):
+        found = real(net, **options)
+        return dataclasses.replace(found, throughput=found.throughput * 0.5)
+
+    monkeypatch.setattr(throughput, "saturation", less)
+    assert not all(check.ok for check in throughput.packet_checks())
+
+
+def test_every_family_is_checked() -> None:
+    from netsim.topologies import topologies
+
+    seen = {case.topology.family for case in throughput.cases()}
+    # A star has no link between switches; hypercubes and flattened butterflies are tori and HyperX; the rest are files and machines.
+    others = {
+        "star",
+        "hypercube",
+        "flattened_butterfly",
+        "file",
+        "tpu_v4",
+        "frontier",
+        "summit",
+        "theta",
+        "dgx_superpod",
+    }
+    assert set(topologies) - others <= seen
+
+
 def test_a_wrong_closed_form_is_caught() -> None:
-    rows = [dataclasses.replace(case, closed_form=case.closed_form * (1 + 1e-5)) for case in throughput.cases()]
+    rows = [dataclasses.replace(case, expected=case.expected * (1 + 1e-5)) for case in throughput.cases()]
     assert not any(check.ok for check in throughput.routing_checks(rows[::7]))
 
 
@@ -417,7 +451,7 @@ def test_validation_fails_where_a_routing_is_wrong(
     with pytest.raises(SystemExit) as stop:
         main(["validate", "routing"])
     assert stop.value.code == 0
-    assert "closed form" in capsys.readouterr().out
+    assert "optimum (LP)" in capsys.readouterr().out
     monkeypatch.setattr(throughput, "simulated_throughput", lambda *_, **__: 0.5)
     with pytest.raises(SystemExit) as stop:
         main(["validate", "routing"])
