@@ -1,0 +1,23 @@
+"""Workloads by name: what known applications communicate, at any number of ranks, with the formula behind every byte.
+
+>>> from netsim.traffic.workloads import build
+>>> build("tf-cg", n_ranks=5).n_ranks
+5
+"""
+
+from __future__ import annotations
+
+from netsim.traffic.workloads.registry import WorkloadGenerator, build, workload, workloads
+from netsim.traffic.workloads.tensorflow import non_scaling_share, tf_cg, tf_fft, tf_matmul, tf_stream
+
+__all__ = [
+    "WorkloadGenerator",
+    "build",
+    "non_scaling_share",
+    "tf_cg",
+    "tf_fft",
+    "tf_matmul",
+    "tf_stream",
+    "workload",
+    "workloads",
+]
