@@ -98,7 +98,7 @@ def build(spec: str, *, n_ranks: int | None = None, **params: object) -> Workloa
 
     Examples
     --------
-    >>> build("halo3d:dims=4x2x2,size=1MiB").n_ranks
+    >>> build("halo3d:dims=4x2x2,fields=4").n_ranks
     16
     >>> build("halo3D")  # doctest: +ELLIPSIS
     Traceback (most recent call last):

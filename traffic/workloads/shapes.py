@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from netsim.core.errors import InputError
 
-__all__ = ["Grid", "balanced_dims", "grid_of", "part", "parts"]
+__all__ = ["Grid", "balanced_dims", "grid_of", "halo", "part", "parts"]
 
 
 def part(total: int, n: int, i: int) -> int:
@@ -126,3 +126,41 @@ def grid_of(
     if n_ranks is not None and math.prod(dims) != n_ranks:
         raise InputError(f"workload {name} dims", f"their product must be the number of ranks, {n_ranks}", got=shown)
     return Grid(dims, periodic=periodic)
+
+
+def halo(
+    grid: Grid, rank: int, cells: Sequence[int], *, width: int = 1, corners: bool = False
+) -> list[tuple[int, int, int]]:
+    """Neighbours of a rank in a halo exchange.
+
+    Parameters
+    ----------
+    grid : Grid
+    rank : int
+    cells : sequence of int
+        Cells of the whole domain in each dimension, shared by the ranks as `part` says.
+    width : int
+        Layers of cells exchanged.
+    corners : bool
+        With neighbours across edges and corners.
+
+    Returns
+    -------
+    list of (peer, dimensions moved, cells)
+        In the order of the steps, which two neighbours that share several borders see alike.
+
+    Examples
+    --------
+    >>> halo(Grid((2, 2), periodic=False), 0, (10, 6), corners=True)
+    [(1, 1, 5), (2, 1, 3), (3, 2, 1)]
+    """
+    own = [part(total, side, here) for total, side, here in zip(cells, grid.dims, grid.at(rank), strict=True)]
+    found = []
+    for step in grid.steps(corners=corners):
+        if any(move and side == 1 for move, side in zip(step, grid.dims, strict=True)):
+            continue
+        peer = grid.neighbour(rank, step)
+        if peer is not None:
+            moved = sum(map(abs, step))
+            found.append((peer, moved, math.prod(width if move else n for move, n in zip(step, own, strict=True))))
+    return found

@@ -9,7 +9,6 @@ import netsim as ns
 from netsim.traces.schema import OP_CODE
 from netsim.traffic import Protocol, Workload
 
-
 DIRECT = Protocol(eager_threshold_bytes=0, send_overhead_s=0.0, recv_overhead_s=0.0, handshake=False)
 
 
