@@ -18,6 +18,8 @@ SMALL = {
     "tf-matmul": "n=64,tile=16",
     "tf-cg": "n=64,iterations=3",
     "tf-fft": "log2_points=12,tiles=16",
+    "llm-training": "model=test-moe,tensor=2,pipeline=2,expert=2",
+    "llm-serving": "model=test-gpt,tensor=2,output=5",
 }
 
 
