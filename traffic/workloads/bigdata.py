@@ -60,8 +60,8 @@ def hadoop_shuffle(
     Notes
     -----
     Reducer r of R takes S_r bytes, S_r/M from each of M mappers: M x R flows, those within a node left out. Task i runs on node
-    i mod n. If n divides M and R and shares are even, each node sends ``S (n-1)/n^2`` bytes and receives as many, and the shuffle takes that over
-    the rate of its link. With skew the node of the first reducer is the last to finish.
+    i mod n. If n divides M and R and shares are even, each node sends ``S (n-1)/n^2`` bytes and receives as many, and the shuffle takes
+    that over the rate of its link. With skew the node of the first reducer is the last to finish.
 
     Source: Dean and Ghemawat, OSDI 2004; the shuffle as a coflow of M x R flows, Chowdhury and Stoica, HotNets 2012.
 
@@ -151,7 +151,7 @@ def spark(
     Examples
     --------
     >>> spark(n_ranks=3, stages=2).trace().n_rows
-    24
+    30
     """
     executors = n_ranks - 1
     shuffled = [round(size * ratio**s) for s in range(stages)]
@@ -206,7 +206,7 @@ def spark(
         Parameter(name="interval", kind="time", default="1ms", meaning="between two batches of a spout task"),
         Parameter(name="batches", kind="int", default=100, meaning="of each spout task"),
         Parameter(name="selectivity", kind="number", default=1.0, meaning="bytes out per byte in, of each bolt"),
-        Parameter(name="grouping", kind="choice", choices=("shuffle", "all"), default="shuffle", meaning="evenly to the tasks of the next bolt, or all to each"),
+        Parameter(name="grouping", kind="choice", choices=("shuffle", "all"), default="shuffle", meaning="a share to each, or all"),
         Parameter(name="work", kind="time", default="0s", meaning="of a bolt task per batch of all its sources"),
     ],
 )  # fmt: skip
@@ -227,9 +227,10 @@ def storm(
 
     Notes
     -----
-    A task of layer l sends each task of layer l+1 ``V_l / k_(l+1)`` bytes per batch (shuffle grouping), or V_l (all grouping), k being numbers
-    of tasks, V_0 the batch and ``V_(l+1) = selectivity x what a task receives``. A bolt works when the batch of all its sources has come. It keeps up
-    while work and transfer each take less than the interval; then the last batch leaves the last layer one passage after it was emitted.
+    With k_l tasks in layer l, a task of layer l sends each task of layer l+1 ``V_l / k_(l+1)`` bytes per batch (shuffle grouping), or V_l
+    (all grouping); V_0 is the batch, V_(l+1) the selectivity times what a task of layer l+1 receives. A bolt works when the batch of all
+    its sources has come. While work and transfers take less than the interval, bolts keep up, and the last batch is done one passage
+    after it was emitted.
 
     Source: Toshniwal et al., SIGMOD 2014 (spouts, bolts, groupings).
 
@@ -311,10 +312,10 @@ def olap(
 
     Notes
     -----
-    Per query of D bytes: ``(1 - h) D`` from storage to cache, D from cache to compute, an all-to-all of ``f D`` among compute ranks, ``g D``
-    from compute to accelerators and an empty answer. Ranks of a tier share its bytes evenly, with all ranks of the next.
-    With transfers t1 from storage and t2 from cache, chunks c and prefetch, the scan takes ``(t1 + t2)/c + (c - 1)/c max(t1, t2)``; without,
-    t1 + t2: the cache asks for a chunk when it has passed on the one before.
+    Per query of D bytes: ``(1 - h) D`` from storage to cache, D from cache to compute, an all-to-all of ``f D`` among compute ranks,
+    ``g D`` from compute to accelerators and an empty answer. Ranks of a tier share its bytes evenly, with all ranks of the next.
+    With transfers t1 from storage and t2 from cache, chunks c and prefetch, the scan takes ``(t1 + t2)/c + (c - 1)/c max(t1, t2)``;
+    without, t1 + t2: the cache asks for a chunk when it has passed on the one before.
 
     Source: disaggregated analytic engines; the shuffle as in `hadoop_shuffle`; the law is that of a two-stage pipeline.
 

@@ -356,7 +356,7 @@ def parameter_server(*, n_ranks: int, servers: int, size: int, iterations: int, 
     Examples
     --------
     >>> parameter_server(n_ranks=3, iterations=1).trace().n_rows
-    12
+    14
     """
     if servers >= n_ranks:
         raise InputError(

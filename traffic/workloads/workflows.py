@@ -21,7 +21,7 @@ __all__ = ["checkpoint", "checkpoint_interval", "workflow"]
         Parameter(name="time", kind="time", default="100ms", meaning="of a task"),
         Parameter(name="transfer", kind="bytes", default="10MB", minimum=0, meaning="that a rank sends to each rank of the next stage"),
         Parameter(name="image", kind="bytes", default="50MB", minimum=0, meaning="that each rank loads before it can start"),
-        Parameter(name="fused", kind="int", default=0, minimum=0, meaning="stages that run with the one before, on the same ranks, from the first on"),
+        Parameter(name="fused", kind="int", default=0, minimum=0, meaning="stages that run with the one before, from the first on"),
         Parameter(name="preload", kind="flag", default=False, meaning="images are loaded at the start, not when a stage is due"),
         Parameter(name="runs", kind="int", default=1, meaning="of the chain, with one loading of images"),
     ],
@@ -46,9 +46,10 @@ def workflow(
     -----
     With k tasks of time t, f of them fused, width 1, transfers x and images m, on a star of rate B, without latency: a run takes ``k t +
     (k - f - 1) x/B``, and the first one ``(k - f) m/B`` more when images are loaded in turn. Fusing a stage saves x/B and an image.
-    Preloading sends all images at once, which takes ``(k - f) m/B``, and hides them behind the stages before.
+    Preloading sends the images in the order of the stages from the start, one stage after the other: stage i has its own after
+    (i + 1) m/B. If a stage takes longer than loading an image, only the first image counts.
 
-    Source: node fusion and image preloading are ideas of workflow systems for serverless functions; the law is the critical path of a chain.
+    Source: node fusion and image preloading as in Hu et al., ICPADS 2021 (unikernels); the law is the critical path of a chain.
 
     Examples
     --------
@@ -73,11 +74,9 @@ def workflow(
 
     def registry(made: Script) -> None:
         made.phase(0)
-        if preload:
-            made.wait(*[made.isend(rank, image) for rank in range(1, total)])
-            return
         for stage in range(stages):
-            made.wait(*[made.irecv(rank, 0) for rank in of_stage(stage)])
+            if not preload:
+                made.wait(*[made.irecv(rank, 0) for rank in of_stage(stage)])
             made.wait(*[made.isend(rank, image) for rank in of_stage(stage)])
 
     def script(rank: int) -> Script:
@@ -144,7 +143,7 @@ def checkpoint_interval(*, cost_s: float, mean_time_between_failures_s: float) -
         Parameter(name="interval", kind="time", default="1s", meaning="of work between two checkpoints"),
         Parameter(name="checkpoints", kind="int", default=3, meaning="in all"),
         Parameter(name="restart", kind="flag", default=False, meaning="the state is read back first"),
-        Parameter(name="disk", kind="rate", default=None, meaning="rate at which a storage rank writes and reads; if not given, as fast as it comes"),
+        Parameter(name="disk", kind="rate", default=None, meaning="rate of a storage rank; if not given, as fast as it comes"),
     ],
 )  # fmt: skip
 def checkpoint(
