@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,6 +42,24 @@ class WorkloadGenerator:
         """The parameter table as text."""
         return "\n".join([f"{self.name}: {self.summary()}", *table_lines(self.parameters)])
 
+    def notes(self) -> list[str]:
+        """Closed forms and source, from the docstring: its lines between the table and the examples."""
+        text = inspect.getdoc(self.function) or ""
+        return text.split("Notes\n-----\n")[-1].split("\nExamples\n")[0].rstrip().splitlines()
+
+    def to_dict(self) -> dict[str, Any]:
+        """For programs: summary, notes, and each parameter with its type, default and meaning."""
+        table = [
+            {
+                "name": p.name,
+                "type": p.range_text,
+                "default": p.default_text.removeprefix("default "),
+                "meaning": p.meaning,
+            }
+            for p in self.parameters
+        ]
+        return {"summary": self.summary(), "parameters": table, "notes": self.notes()}
+
 
 workloads: Registry[WorkloadGenerator] = Registry("workload", "netsim.workloads")
 
@@ -76,6 +95,8 @@ def workload(
 
 
 def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
