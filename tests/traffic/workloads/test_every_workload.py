@@ -59,6 +59,41 @@ def test_documented_with_its_source_and_all_parameters(name: str) -> None:
     assert made.function.__name__ in package.__all__
 
 
+# Numbers of ranks that a generator takes, with the parameters above; all, if it is not here.
+TAKES = {
+    "tf-stream": lambda n: n >= 2,
+    "tf-matmul": lambda n: n >= 3,
+    "tf-cg": lambda n: n >= 2,
+    "tf-fft": lambda n: n >= 2,
+    "spark": lambda n: n >= 2,
+    "parameter-server": lambda n: n >= 2,
+    "checkpoint": lambda n: n >= 5,
+    "kv-migration": lambda n: n % 2 == 0,
+    "lulesh": lambda n: n in (1, 8, 27),
+    "llm-training": lambda n: n % 8 == 0,
+    "llm-serving": lambda n: n % 2 == 0 and n >= 4,
+    "storm": lambda n: n == 8,
+    "olap": lambda n: n == 12,
+    "workflow": lambda n: n == 6,
+}
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5, 7, 8, 12, 27])
+@pytest.mark.parametrize("name", list(workloads))
+def test_any_number_of_ranks_that_makes_sense(name: str, n_ranks: int) -> None:
+    known = {p.name for p in workloads[name].parameters}
+    fewer = {"iterations": 1, "checkpoints": 1, "jobs": 1, "requests": 30}
+    few = {key: value for key, value in fewer.items() if key in known and f"{key}=" not in SMALL.get(name, "")}
+    if not TAKES.get(name, lambda n: True)(n_ranks):
+        with pytest.raises(InputError):
+            build(spec(name), n_ranks=n_ranks, **few)
+        return
+    work = build(spec(name), n_ranks=n_ranks, **few)
+    assert work.n_ranks == n_ranks
+    report = check_trace(work.trace())
+    assert report.ok, report.lines()
+
+
 def test_text_and_values_are_the_same() -> None:
     a = build("tf-cg:n=64,iterations=2,memory=1GB/s,queue=1us", n_ranks=3).trace()
     b = package.tf_cg(n_ranks=3, n=64, iterations=2, memory=1e9, queue=1e-6).trace()
