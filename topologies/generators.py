@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
-import math
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from netsim.core.arrays import Float64, Int64
 from netsim.core.errors import InputError, closest
+from netsim.core.parameters import MOST_COUNT, Parameter, checked_values, count_text, documented, shortened, table_lines
 from netsim.core.registry import Registry
-from netsim.core.units import parse_rate, parse_time
 from netsim.topologies.machines import machines
 from netsim.topologies.topology import DEFAULT_CAPACITY, DEFAULT_LATENCY, Topology
 
@@ -34,120 +31,14 @@ __all__ = [
     "topologies",
 ]
 
-REQUIRED = object()
 # Vertices and links are numbered in int32.
-MOST = 2**31 - 1
+MOST = MOST_COUNT
 # Dimensions, or levels of a tree: with two switches or more in each there are no more below 2^31.
 MOST_DIMENSIONS = 32
 F = TypeVar("F", bound=Callable[..., Topology])
 
 # Words other tools use for the same thing, to suggest ours.
 _SYNONYMS = {"bandwidth": "capacity", "speed": "capacity", "rate": "capacity", "delay": "latency"}
-
-_KINDS = {
-    "int": "whole number",
-    "sizes": "whole numbers, written 4x4x2 or 4,4,2",
-    "rate": "rate, e.g. 100Gbps or 12.5GB/s",
-    "time": "time, e.g. 200ns",
-    "choice": "choice",
-    "text": "text",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parameter:
-    """One parameter of a generator.
-
-    Attributes
-    ----------
-    name : str
-        Keyword in Python, key on the command line and in files.
-    kind : str
-        ``int``, ``sizes`` (several ints), ``rate``, ``time``, ``choice`` or ``text``.
-    meaning : str
-        One line, with what the default means where it is None.
-    default : object
-        Value when not given; without it the parameter is required.
-    minimum : int
-        Least value of an ``int``, or of each of the ``sizes``.
-    choices : tuple of str
-        Valid values of a ``choice``.
-    sizing : bool
-        A number among those that decide the size of the network: once it is given, the network is not sized to a
-        number of hosts.
-    """
-
-    name: str
-    kind: Literal["int", "sizes", "rate", "time", "choice", "text"]
-    meaning: str
-    default: object = REQUIRED
-    minimum: int = 1
-    choices: tuple[str, ...] = ()
-    sizing: bool = True
-
-    def parse(self, value: object, subject: str) -> Any:
-        """The checked value, from text or from the right type already."""
-        if value is None and self.default is None:
-            return None
-        where = f"{subject} {self.name}"
-        if self.kind == "int":
-            return self._int(value, where)
-        if self.kind == "sizes":
-            parts: Sequence[object]
-            if isinstance(value, str):
-                parts = value.strip("()[] ").replace("x", ",").split(",")
-            elif isinstance(value, int | np.integer):
-                parts = [value]
-            elif isinstance(value, Sequence | np.ndarray):
-                parts = list(value)
-            else:
-                raise InputError(where, f"must be {_KINDS['sizes']}", got=repr(value))
-            if not parts:
-                raise InputError(where, "must have at least one number", got=repr(value))
-            return tuple(self._int(part, where) for part in parts)
-        if self.kind == "rate":
-            rate = parse_rate(value, subject=where)  # type: ignore[arg-type]
-            if rate == 0:
-                raise InputError(where, "capacity must be above 0 bytes per second", got=value)
-            return rate
-        if self.kind == "time":
-            delay = parse_time(value, subject=where)  # type: ignore[arg-type]
-            if math.isinf(delay):
-                raise InputError(where, "latency must be finite", got=value)
-            return delay
-        if self.kind == "choice":
-            if value not in self.choices:
-                raise InputError(where, "unknown choice", got=repr(value), remedy=closest(str(value), self.choices))
-            return value
-        return str(value)
-
-    def _int(self, value: object, where: str) -> int:
-        rule = f"must be a whole number, {self.minimum} or more"
-        try:
-            number = int(value.strip()) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
-        except (TypeError, ValueError, OverflowError):
-            raise InputError(where, rule, got=shortened(repr(value))) from None
-        if isinstance(value, bool) or (not isinstance(value, str) and number != value) or number < self.minimum:
-            raise InputError(where, rule, got=value if abs(number) <= MOST else _count_text(number))
-        if number > MOST:
-            raise InputError(where, f"must be {MOST} or less", got=number if number < 10**40 else "a huge number")
-        return int(number)
-
-    @property
-    def range_text(self) -> str:
-        """Type and range for help."""
-        if self.kind == "int":
-            return f"int >= {self.minimum}"
-        if self.kind == "sizes":
-            return f"ints >= {self.minimum}, e.g. 4x4x2"
-        if self.kind == "choice":
-            return "|".join(self.choices)
-        return {"rate": "rate (100Gbps, 12.5GB/s)", "time": "time (200ns, 1us)", "text": "text"}[self.kind]
-
-    @property
-    def default_text(self) -> str:
-        """Default for help."""
-        return "required" if self.default is REQUIRED else "" if self.default is None else f"default {self.default}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +84,7 @@ class Generator:
         if n_hosts < 1:
             raise InputError(f"topology {self.name}", "the number of hosts must be 1 or more", got=n_hosts)
         if n_hosts > MOST:
-            got = _count_text(n_hosts)
+            got = count_text(n_hosts)
             raise InputError(f"topology {self.name}", f"the number of hosts must be {MOST} or less", got=got)
         return self.sizer(int(n_hosts))
 
@@ -208,10 +99,7 @@ class Generator:
 
     def help(self) -> str:
         """The parameter table as text."""
-        rows = [(f"{p.name}", p.range_text, p.default_text, p.meaning) for p in self.parameters]
-        width = [max(len(row[i]) for row in rows) for i in range(3)]
-        lines = [f"  {a:{width[0]}}  {b:{width[1]}}  {c:{width[2]}}  {d}".rstrip() for a, b, c, d in rows]
-        return "\n".join([f"{self.name}: {self.summary()}", *lines])
+        return "\n".join([f"{self.name}: {self.summary()}", *table_lines(self.parameters)])
 
 
 topologies: Registry[Generator] = Registry("topology", "netsim.topologies")
@@ -219,17 +107,7 @@ topologies: Registry[Generator] = Registry("topology", "netsim.topologies")
 
 def checked(parameters: Sequence[Parameter], subject: str, values: Mapping[str, object]) -> dict[str, Any]:
     """All parameters of the table, parsed; unknown names, missing names and bad values are errors."""
-    known = {p.name: p for p in parameters}
-    for name in values:
-        if name not in known:
-            meant = difflib.get_close_matches(name, _SYNONYMS, n=1)
-            remedy = closest(_SYNONYMS[meant[0]] if meant else name, known)
-            raise InputError(f"topology {subject}", "unknown parameter", got=repr(name), remedy=remedy)
-    missing = [p.name for p in parameters if p.default is REQUIRED and values.get(p.name) is None]
-    if missing:
-        raise InputError(f"topology {subject}", "needs " + ", ".join(f"{name}=" for name in missing))
-    given = {name: value for name, value in values.items() if value is not None}
-    return {p.name: p.parse(given.get(p.name, p.default), subject) for p in parameters}
+    return checked_values(parameters, subject, values, kind="topology", synonyms=_SYNONYMS)
 
 
 def generator(
@@ -241,12 +119,7 @@ def generator(
     """
 
     def add(function: F) -> F:
-        lines = []
-        for p in parameters:
-            lines.append(f"{p.name} : {p.range_text}" + (f", {p.default_text}" if p.default_text else ""))
-            lines.append(f"    {p.meaning}")
-        table = textwrap.indent("\n".join(["Parameters", "----------", *lines]), "    ")
-        function.__doc__ = (function.__doc__ or "").replace("    {parameters}", table)
+        function.__doc__ = documented(function.__doc__, parameters)
         topologies.register(name)(Generator(name=name, function=function, parameters=tuple(parameters), sizer=size_for))
         return function
 
@@ -286,23 +159,9 @@ def check_size(family: str, *, n_vertices: int, n_links: int) -> None:
         raise InputError(
             family,
             "must have fewer than 2^31 vertices and links",
-            got=f"{_count_text(n_vertices)} vertices and {_count_text(n_links)} links",
+            got=f"{count_text(n_vertices)} vertices and {count_text(n_links)} links",
             remedy="choose a smaller network",
         )
-
-
-def _count_text(count: int) -> str:
-    """A count, or its power of ten where the digits would fill the line."""
-    return str(count) if abs(count) < 10**15 else f"about {'-' if count < 0 else ''}10^{round(math.log10(abs(count)))}"
-
-
-def shortened(text: str, most: int = 60) -> str:
-    """Text of the user as an error repeats it: never more than a part of a line.
-
-    >>> shortened("9" * 5000, 6)
-    '999...'
-    """
-    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 class Layers:

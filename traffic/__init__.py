@@ -39,14 +39,15 @@ __all__ = [
     "Workload",
     "collectives",
     "lower",
+    "workloads",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return getattr(importlib.import_module(f"netsim.traffic.{_NAMES[name]}"), name)
-    if name == "collectives":
-        return importlib.import_module("netsim.traffic.collectives")
+    if name in ("collectives", "workloads"):
+        return importlib.import_module(f"netsim.traffic.{name}")
     raise AttributeError(f"module 'netsim.traffic' has no attribute {name!r}")
 
 

@@ -12,7 +12,7 @@ import click
 from netsim.cli.options import SIZE, WHOLE
 from netsim.cli.output import show
 
-__all__ = ["collectives", "doctor", "explain", "placements", "routings", "topologies", "warmup"]
+__all__ = ["collectives", "doctor", "explain", "placements", "routings", "topologies", "warmup", "workloads"]
 
 
 def _first_line(thing: Any) -> str:
@@ -58,6 +58,22 @@ def placements() -> None:
     from netsim.jobs import placements as registry
 
     _list((n, _first_line(registry[n])) for n in registry)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def workloads(name: str | None, as_json: bool) -> None:
+    """List workloads that netsim generate writes, or the parameters of one."""
+    from netsim.traffic.workloads import workloads as registry
+
+    chosen = {n: registry[n] for n in ([name] if name is not None else registry)}
+    if as_json:
+        click.echo(json.dumps({n: made.to_dict() for n, made in chosen.items()}, indent=1))
+    elif name is None:
+        _list((n, made.summary()) for n, made in chosen.items())
+    else:
+        show([*chosen[name].help().splitlines(), "", *chosen[name].notes()], indent=4)
 
 
 @click.command()

@@ -69,7 +69,9 @@ class Registry(Generic[T]):
             self._plugins_loaded = True
             for point in sorted(entry_points(group=self.group), key=lambda p: p.name):
                 if point.name not in self._items:
-                    self._items[point.name] = point.load()
+                    loaded = point.load()
+                    # A module that registers by decorator has done so on being imported.
+                    self._items.setdefault(point.name, loaded)
 
     def _spelled(self, name: str) -> str:
         """The name as it is registered: words joined by hyphens or by underscores, as people write them."""
