@@ -60,7 +60,7 @@ def placements() -> None:
     _list((n, _first_line(registry[n])) for n in registry)
 
 
-@click.command()
+@click.command(short_help="List workloads by name, or the parameters of one.")
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def workloads(name: str | None, as_json: bool) -> None:
