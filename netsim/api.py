@@ -37,7 +37,7 @@ from netsim.results import Result
 from netsim.results.carried import clock_note, settle
 from netsim.results.summary import summarise
 from netsim.results.tables import flow_table, link_table, op_table, rank_table
-from netsim.routing import adaptive_routings, default_routing
+from netsim.routing import adaptive_routings, default_routing, demand_routings
 from netsim.topologies import Topology, build, topologies
 from netsim.traces import Trace, drop_absurd_times, read_trace, recorded_span_s
 from netsim.traces.schema import FLAG, OP_CODE
@@ -390,8 +390,10 @@ def _run(
     several = Multipath.parse(multipath) if isinstance(multipath, str) else multipath
     if several is None:
         several = default_multipath(name) if optics is None else ONE_PATH
-    if optics is not None and several.paths > 1:
-        raise InputError("multipath", "does not go with optics", got=str(several), remedy="take one")
+    if optics is not None and (several.paths > 1 or name in demand_routings):
+        raise InputError(
+            "multipath", "does not go with optics", got=f"routing {name}, {several}", remedy="take one path"
+        )
     if reroute_s is not None and (name not in adaptive_routings or optics is not None):
         raise InputError(
             "rerouting",
@@ -426,6 +428,7 @@ def _run(
             capacity_bytes_per_s=of.link_capacity_bytes_per_s,
             latency_mode=latency_mode,
             local_bytes_per_s=local_bytes_per_s,
+            weight=None if routed.multi is None else routed.multi.weight,
             priority=priority,
             changes=changes,
             bins=bins,

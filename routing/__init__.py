@@ -13,7 +13,8 @@ from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal, s
 from netsim.routing.around import paths_around, shortest_walks
 from netsim.routing.blends import best_division
 from netsim.routing.choice import Candidates, adaptive_routings, candidates
-from netsim.routing.fluid import fluid_loads, fluid_routings
+from netsim.routing.engineered import Engineered, demand_routings, engineered
+from netsim.routing.fluid import fluid_loads, fluid_routings, transport
 from netsim.routing.kshortest import k_shortest
 from netsim.routing.multipath import Sprayed, path_use, spray, subflows
 from netsim.routing.nonminimal import adaptive, par, ugal_g, ugal_l, valiant, valiant_group, valiant_router
@@ -26,6 +27,7 @@ from netsim.routing.updown import up_down
 __all__ = [
     "Candidates",
     "Demand",
+    "Engineered",
     "Paths",
     "Routing",
     "Saturation",
@@ -38,8 +40,10 @@ __all__ = [
     "d_mod_k",
     "default_routing",
     "demand",
+    "demand_routings",
     "dimension_order",
     "ecmp",
+    "engineered",
     "fluid_loads",
     "fluid_routings",
     "k_shortest",
@@ -57,6 +61,7 @@ __all__ = [
     "shortest_walks",
     "spray",
     "subflows",
+    "transport",
     "ugal_g",
     "ugal_l",
     "up_down",

@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from netsim.core.arrays import Int32, Int64, csr_gather, csr_ptr, distinct_rows
+from netsim.core.arrays import Int32, Int64, csr_gather, csr_ptr, distinct_rows, frozen
 from netsim.core.errors import InputError
 from netsim.engine.inputs import Choices, Routes
 from netsim.engine.multipath import MultiPath, PathSets, spray, sub_flows
 from netsim.engine.simulation import EngineResult
-from netsim.routing import Candidates, Paths, adaptive_routings, candidates, path_latency, path_use
+from netsim.routing import Candidates, Paths, adaptive_routings, candidates, demand_routings, path_latency, path_use
 from netsim.routing import paths as route_paths
 from netsim.routing import subflows as draw_subflows
+from netsim.routing.fluid import Transport
 from netsim.routing.multipath import sub_labels
+from netsim.routing.patterns import switch_of_hosts
 from netsim.topologies import Topology
 from netsim.traffic.taskgraph import TRANSFER, TaskGraph
 
@@ -193,7 +195,16 @@ def route_graph(
         label, row = distinct_rows(src * graph.n_ranks + dst, graph.n_ranks**2)
         src, dst = label // graph.n_ranks, label % graph.n_ranks
         of_task[transfer] = row
-    start, end, k = host[src], host[dst], multipath.paths
+    start, end, k = host[src].astype(np.int64), host[dst].astype(np.int64), multipath.paths
+    if routing in demand_routings:
+        if multipath != ONE_PATH:
+            raise InputError(
+                "multipath",
+                f"is part of routing {routing}",
+                got=str(multipath),
+                remedy="leave the number of paths to it",
+            )
+        return _made_for_demand(graph, topology, routing, of_task, start, end)
     adaptive = choose and routing in adaptive_routings
     if k == 1 and not adaptive:
         found = route_paths(topology, start, end, routing=routing, flow=label, seed=seed)
@@ -233,6 +244,71 @@ def route_graph(
     multi = spray(graph, sets) if multipath.kind == "spray" else sub_flows(graph, sets, share=choices is None)
     routes = _with_more(topology, multi.routes, extra, choices)
     return Routed(graph=multi.graph, routes=routes, shown=shown, multi=multi, sets=sets)
+
+
+def _made_for_demand(
+    graph: TaskGraph, topology: Topology, routing: str, of_task: Int32, start: Int64, end: Int64
+) -> Routed:
+    """Weighted paths for what the whole run sends between switches; a transfer is divided as its pair of switches is."""
+    some = np.flatnonzero(of_task >= 0)
+    sent = np.bincount(of_task[some], weights=graph.amount[some], minlength=start.size).astype(np.float64)
+    home = switch_of_hosts(topology)
+    # Pairs that send nothing but empty messages still need a path.
+    key, row = np.unique(home[start] * topology.n_vertices + home[end], return_inverse=True)
+    u, v = np.divmod(key, topology.n_vertices)
+    amount = np.bincount(row, weights=np.maximum(sent, 1.0), minlength=key.size).astype(np.float64)
+    apart = np.flatnonzero(u != v)
+    moved = Transport(
+        source=frozen(u[apart], np.int64),
+        destination=frozen(v[apart], np.int64),
+        amount_bytes_per_s=frozen(amount[apart], np.float64),
+        host_load_bytes_per_s=frozen(np.zeros(topology.n_links), np.float64),
+        total_bytes_per_s=float(amount.sum()),
+    )
+    found = demand_routings[routing](topology, moved)
+    count = np.ones(key.size, np.int64)
+    count[apart] = np.diff(found.ptr)
+    first = np.zeros(key.size, np.int64)
+    first[apart] = found.ptr[:-1]
+    # Each pair of hosts: the paths of its pair of switches between its own two links; and once more the heaviest, for small transfers.
+    heavy = np.zeros(key.size, np.int64)
+    for i, pair in enumerate(apart.tolist()):
+        heavy[pair] = int(np.argmax(found.share[found.ptr[i] : found.ptr[i + 1]]))
+    whole = np.repeat(np.arange(start.size), count[row])
+    place = np.arange(whole.size) - np.repeat(csr_ptr(count[row])[:-1], count[row])
+    owner = np.concatenate([whole, np.arange(start.size)])
+    inner = first[row[owner]] + np.concatenate([place, heavy[row]])
+    across = u[row[owner]] != v[row[owner]]
+    share = np.ones(owner.size)
+    share[: whole.size][across[: whole.size]] = found.share[inner[: whole.size][across[: whole.size]]]
+    hops = np.where(across, np.diff(found.paths.ptr)[np.where(across, inner, 0)] if len(found.paths) else 0, 0)
+    ptr = csr_ptr(hops + 2)
+    link = np.empty(ptr[-1], dtype=np.int32)
+    link[ptr[:-1]] = topology.out_link[topology.out_ptr[start[owner]]]
+    link[ptr[1:] - 1] = topology.in_link[topology.in_ptr[end[owner]]]
+    _, at = csr_gather(found.paths.ptr, inner[across])
+    link[np.repeat(ptr[:-1][across] + 1, hops[across]) + _places(hops[across])] = found.paths.link[at]
+    own = _routes(topology, Paths(ptr=ptr, link=link), of_task)
+    paths_of = count[row]
+    small = (of_task >= 0) & (graph.amount < paths_of[np.maximum(of_task, 0)] * PACKET_BYTES)
+    sets = PathSets(
+        of_task=np.where(small, of_task + start.size, of_task).astype(np.int32),
+        set_ptr=np.concatenate([csr_ptr(paths_of), whole.size + 1 + np.arange(start.size)]),
+        ptr=own.ptr,
+        link=own.link,
+        latency_s=own.latency_s,
+        share=share,
+        weight=share,
+    )
+    shown = replace(own, of_task=np.where(of_task >= 0, csr_ptr(paths_of)[np.maximum(of_task, 0)], -1).astype(np.int32))
+    multi = sub_flows(graph, sets)
+    return Routed(graph=multi.graph, routes=multi.routes, shown=shown, multi=multi, sets=sets)
+
+
+def _places(counts: Int64) -> Int64:
+    """0..count-1 for each count, one after the other."""
+    places: Int64 = np.arange(int(counts.sum())) - np.repeat(csr_ptr(counts)[:-1], counts)
+    return places
 
 
 def _alternatives(offered: Candidates, again: Int64) -> tuple[Paths, Paths, Choices]:

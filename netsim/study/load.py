@@ -14,7 +14,7 @@ from netsim.core.errors import InputError
 from netsim.core.rng import stream
 from netsim.core.units import format_bytes
 from netsim.engine import Control, EngineResult, Multipath, Progress, Simulation, View, default_multipath, route_graph
-from netsim.routing import Demand, adaptive_routings, demand, path_latency, paths
+from netsim.routing import Demand, adaptive_routings, demand, path_latency, paths, routings
 from netsim.routing.fluid import injection_bytes_per_s
 from netsim.topologies import Topology
 from netsim.traffic.taskgraph import AFTER_END, DELAY, TRANSFER, TaskGraph
@@ -302,6 +302,7 @@ def _point(
         routes=routed.routes,
         capacity_bytes_per_s=topology.link_capacity_bytes_per_s,
         count_bytes=False,
+        weight=None if routed.multi is None else routed.multi.weight,
     ).run(controller=Control(act=measure, times_s=[warm, span]), progress=progress)
     if result.status == "interrupted":
         raise KeyboardInterrupt
@@ -335,7 +336,11 @@ def _alone(
 ) -> Float64:
     """Time of each message on its minimal path when nothing else is there, in seconds."""
     key, row = np.unique(source * topology.n_hosts + destination, return_inverse=True)
-    name = "minimal" if routing in adaptive_routings or routing.startswith("valiant") else routing
+    name = (
+        "minimal"
+        if routing not in routings or routing in adaptive_routings or routing.startswith("valiant")
+        else routing
+    )
     routes = paths(topology, key // topology.n_hosts, key % topology.n_hosts, routing=name)
     slowest = np.minimum.reduceat(topology.link_capacity_bytes_per_s[routes.link], routes.ptr[:-1])
     alone: Float64 = size / slowest + path_latency(topology, routes)

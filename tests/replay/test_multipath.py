@@ -168,7 +168,7 @@ def test_a_trace_with_sub_flows_keeps_its_calls_and_bytes(tmp_path) -> None:
         ({"reroute_s": 0.0, "routing": "adaptive"}, "control period: must be finite and above 0 seconds, got 0.0"),
         (
             {"optics": "eefi:ports=1,delay=1us", "multipath": "subflows:2"},
-            "multipath: does not go with optics, got subflows:2; take one",
+            "multipath: does not go with optics, got routing minimal, subflows:2; take one path",
         ),
     ],
 )
@@ -184,3 +184,21 @@ def test_what_does_not_go_together_is_said(options: dict, message: str) -> None:
 def test_text_and_value_of_multipath_agree() -> None:
     for text in ("one", "subflows:8", "spray:3"):
         assert str(Multipath.parse(text)) == text
+
+
+def test_routes_made_for_the_demand_reach_the_optimum() -> None:
+    net = small(2)
+    best = saturation(net, pattern="adv+1", routing="optimum").accepted
+    result = ns.simulate(all_at_once(net, "adv+1"), topology=net, routing="engineered")
+    # All send alike, each pair of switches over its own paths in the best proportion: the fullest links are never idle.
+    assert result.makespan_s == pytest.approx(1 / best, rel=1e-3)
+    links = result.tables["links"].to_pandas()
+    assert links[links.src.str.startswith("host")]["bytes"].sum() == pytest.approx(net.n_hosts * SECOND_BYTES, rel=1e-9)
+
+
+def test_a_trace_on_routes_made_for_it() -> None:
+    found = ns.replay("examples/traces/cg-8.parquet", topology="dragonfly", routing="engineered")
+    assert found.status == "finished"
+    assert found.provenance["routing"] == "engineered"
+    with pytest.raises(InputError, match="multipath: is part of routing engineered, got subflows:2"):
+        ns.replay("examples/traces/cg-8.parquet", topology="dragonfly", routing="engineered", multipath="subflows:2")
