@@ -25,6 +25,8 @@ __all__ = ["Script", "Workload"]
 
 # Columns of a script's rows; all files of workloads have them all, so that ranks need not agree on which they use.
 _PLAIN: Final = ("op", "flags", "comm", "peer", "tag", "bytes", "coll_seq", "gap_ns", "phase")
+_COMM: Final = _PLAIN.index("comm")
+_NUMBER: Final = _PLAIN.index("coll_seq")
 _LISTS: Final = ("deps", "vbytes")
 _COLLECTIVE: Final = frozenset(op.name for op in OPS if op.kind == "collective")
 _NULLABLE: Final = {"peer": -1, "tag": -1, "coll_seq": -1, "phase": -1}
@@ -188,8 +190,10 @@ class Script:
         if not 0 <= size_bytes < 2**62:
             raise InputError("workload", "a size must be 0 B or more", got=f"{size_bytes} B")
         gap, self._work_ns = round(self._work_ns), 0.0
-        return self._blocks[-1].add(
-            (OP_CODE[op], flags, comm, peer, tag, round(size_bytes), gap, self._phase), op in _COLLECTIVE, deps, vbytes
+        block = self._blocks[-1]
+        number = block.number(comm) if op in _COLLECTIVE else -1
+        return block.add(
+            (OP_CODE[op], flags, comm, peer, tag, round(size_bytes), number, gap, self._phase), deps, vbytes
         )
 
 
@@ -218,7 +222,7 @@ class _Repeat:
 class _Arrays:
     """Rows as arrays; ``coll_seq`` counted from 0 within them."""
 
-    plain: dict[str, Int64]
+    plain: Int64  # shape (n_rows, len(_PLAIN))
     dep_count: Int64
     dep: Int64
     v_count: Int64
@@ -238,13 +242,14 @@ class _Block:
     v: list[Sequence[int] | None] = field(default_factory=list)
     calls: dict[int, int] = field(default_factory=dict)  # collectives so far, by communicator
 
-    def add(self, row: tuple[int, ...], collective: bool, deps: Sequence[int], vbytes: Sequence[int] | None) -> int:
-        number = -1
-        if collective:
-            comm = row[2]
-            number = self.calls.get(comm, 0)
-            self.calls[comm] = number + 1
-        self.rows.append((*row, number))
+    def number(self, comm: int) -> int:
+        """Of the next collective on a communicator."""
+        number = self.calls.get(comm, 0)
+        self.calls[comm] = number + 1
+        return number
+
+    def add(self, row: tuple[int, ...], deps: Sequence[int], vbytes: Sequence[int] | None) -> int:
+        self.rows.append(row)
         self.deps.append(deps)
         self.v.append(vbytes)
         self.n_rows += 1
@@ -253,11 +258,9 @@ class _Block:
     def close(self) -> None:
         if not self.rows:
             return
-        table = np.array(self.rows, dtype=np.int64)
-        names = ("op", "flags", "comm", "peer", "tag", "bytes", "gap_ns", "phase", "coll_seq")
         self.parts.append(
             _Arrays(
-                {name: table[:, i].copy() for i, name in enumerate(names)},
+                np.array(self.rows, dtype=np.int64),
                 np.array([len(d) for d in self.deps], dtype=np.int64),
                 np.array([x for d in self.deps for x in d], dtype=np.int64),
                 np.array([-1 if v is None else len(v) for v in self.v], dtype=np.int64),
@@ -270,16 +273,16 @@ class _Block:
         self.close()
         if times == 0 or arrays.n_rows == 0:
             return
-        plain = {name: np.tile(column, times) for name, column in arrays.plain.items()}
-        numbered = np.flatnonzero(arrays.plain["coll_seq"] >= 0)
-        comm = arrays.plain["comm"][numbered]
+        plain = np.tile(arrays.plain, (times, 1))
+        numbered = np.flatnonzero(arrays.plain[:, _NUMBER] >= 0)
+        comm = arrays.plain[numbered, _COMM]
         per_round = np.bincount(comm) if numbered.size else np.zeros(1, dtype=np.int64)
         before = np.array([self.calls.get(c, 0) for c in range(per_round.size)], dtype=np.int64)
         for i, more in enumerate(per_round):
             if more:
                 self.calls[i] = self.calls.get(i, 0) + int(more) * times
         at = (numbered[None, :] + arrays.n_rows * np.arange(times)[:, None]).ravel()
-        plain["coll_seq"][at] += (before[comm][None, :] + per_round[comm][None, :] * np.arange(times)[:, None]).ravel()
+        plain[at, _NUMBER] += (before[comm][None, :] + per_round[comm][None, :] * np.arange(times)[:, None]).ravel()
         self.parts.append(
             _Arrays(
                 plain,
@@ -295,9 +298,11 @@ class _Block:
         self.close()
         if not self.parts:
             none = np.zeros(0, dtype=np.int64)
-            return _Arrays(dict.fromkeys(_PLAIN, none), none, none, none, none)
+            return _Arrays(none.reshape(0, len(_PLAIN)), none, none, none, none)
+        if len(self.parts) == 1:
+            return self.parts[0]
         return _Arrays(
-            {name: np.concatenate([p.plain[name] for p in self.parts]) for name in _PLAIN},
+            np.concatenate([p.plain for p in self.parts]),
             *(np.concatenate([getattr(p, name) for p in self.parts]) for name in ("dep_count", "dep", "v_count", "v")),
         )
 
@@ -305,13 +310,14 @@ class _Block:
         rows = self.arrays()
         columns = TRACE_COLUMNS["ops"]
         n = rows.n_rows
+        plain = {name: rows.plain[:, i].copy() for i, name in enumerate(_PLAIN)}
         made: dict[str, Any] = {
             "rank": pa.array(np.full(n, rank, dtype=np.int32)),
             "seq": pa.array(np.arange(n, dtype=np.int32)),
-            "op": pa.DictionaryArray.from_arrays(pa.array(rows.plain["op"].astype(np.int8)), _OP_TEXT),
+            "op": pa.DictionaryArray.from_arrays(pa.array(plain["op"].astype(np.int8)), _OP_TEXT),
         }
         for name in _PLAIN[1:]:
-            values = rows.plain[name]
+            values = plain[name]
             mask = values == _NULLABLE[name] if name in _NULLABLE else None
             made[name] = pa.array(values, mask=mask).cast(arrow_type(columns[name]))
         made["deps"] = _lists(rows.dep_count, rows.dep, "deps", rows.dep_count == 0)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from netsim.traffic.workloads.bigdata import hadoop_shuffle, olap, spark, storm
+from netsim.traffic.workloads.datacenter import FLOW_SIZES, FlowSizes, datacenter_flows, incast
 from netsim.traffic.workloads.exchanges import crystal_router, fft, sweep3d
 from netsim.traffic.workloads.halos import amg, halo3d, lulesh, minife, nekbone, stencil
 from netsim.traffic.workloads.models import MODELS, ModelShape
@@ -19,7 +20,9 @@ from netsim.traffic.workloads.training import dlrm, llm_training, parameter_serv
 from netsim.traffic.workloads.workflows import checkpoint, checkpoint_interval, workflow
 
 __all__ = [
+    "FLOW_SIZES",
     "MODELS",
+    "FlowSizes",
     "ModelShape",
     "WorkloadGenerator",
     "amg",
@@ -29,11 +32,13 @@ __all__ = [
     "checkpoint",
     "checkpoint_interval",
     "crystal_router",
+    "datacenter_flows",
     "dlrm",
     "fft",
     "hadoop_shuffle",
     "halo3d",
     "hpl",
+    "incast",
     "kv_migration",
     "llm_serving",
     "llm_training",

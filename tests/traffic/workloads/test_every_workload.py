@@ -66,6 +66,8 @@ TAKES = {
     "tf-cg": lambda n: n >= 2,
     "tf-fft": lambda n: n >= 2,
     "spark": lambda n: n >= 2,
+    "incast": lambda n: n >= 2,
+    "datacenter-flows": lambda n: n >= 2,
     "parameter-server": lambda n: n >= 2,
     "checkpoint": lambda n: n >= 5,
     "kv-migration": lambda n: n % 2 == 0,
