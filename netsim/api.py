@@ -649,11 +649,7 @@ def _result(
         rerouted=run.topology is not run.electrical or not run.routed.fixed,
     )
     summary["paths"] = run.paths
-    if (
-        run.routed.routes.choices is not None
-        and run.paths["available"] > run.paths["used"]
-        and run.paths["minimal_share"] == 1
-    ):
+    if run.paths["detours"] and run.paths["minimal_share"] == 1:
         notes = [*notes, f"routing {run.routing} never left the minimal paths: no detour promised more than they did"]
     if run.lights is not None:
         summary["optics"] = run.lights

@@ -127,10 +127,12 @@ class Routed:
     def use(self, topology: Topology, result: EngineResult) -> dict[str, Any]:
         """How the run used paths, by the bytes of all transfers: see `netsim.routing.path_use`, and besides
 
-        ``used``, ``available``: different paths taken, and those there were to choose from, over all pairs of ranks that sent something.
+        ``used``, ``available``: different paths taken, and those there were to choose from, over all pairs of ranks that sent something;
+        ``detours``: how many of the latter were longer than the first.
         """
         of_task, amount = np.asarray(self.routes.of_task), self.graph.amount
         some = np.flatnonzero((of_task >= 0) & (amount > 0))
+        detours = 0
         if self.sets is not None and self.routes.use is not None:
             # A spray sends over all paths of its set.
             sets = np.bincount(of_task[some], weights=amount[some], minlength=self.sets.set_ptr.size - 1)
@@ -145,15 +147,19 @@ class Routed:
             row, ptr, link = pair % self.routes.ptr.size, self.routes.ptr, self.routes.link
             used, offered = pair.size, np.unique(pair // self.routes.ptr.size)
             available = offered.size
-            if self.routes.choices is not None:
-                available = int(np.maximum(np.diff(self.routes.choices.ptr)[offered], 1).sum())
+            choices = self.routes.choices
+            if choices is not None:
+                available = int(np.maximum(np.diff(choices.ptr)[offered], 1).sum())
+                each, at = csr_gather(choices.ptr, offered)
+                hops = np.diff(self.routes.ptr)
+                detours = int((hops[choices.row[at]] > np.repeat(hops[offered], np.diff(each))).sum())
         new_ptr, hop = csr_gather(ptr, row)
         routes = Paths(ptr=new_ptr, link=link[hop])
         first, end = (
             (routes.link[new_ptr[:-1]], routes.link[new_ptr[1:] - 1]) if row.size else (routes.link, routes.link)
         )
         found = path_use(topology, routes, topology.link_src[first], topology.link_dst[end], weight=weight)
-        return {"used": int(used), "available": int(available), **found}
+        return {"used": int(used), "available": int(available), "detours": detours, **found}
 
 
 def route_graph(

@@ -97,6 +97,9 @@ def test_a_run_that_never_left_the_minimal_paths_says_so() -> None:
     assert lonely.summary["paths"]["minimal_share"] == 1.0
     note = "routing ugal-g never left the minimal paths: no detour promised more than they did"
     assert note in lonely.summary["notes"]
+    # A tree has no detours to take.
+    tree = ns.simulate(build.graph(), topology=fat_tree(8), routing="adaptive", multipath="one")
+    assert not tree.summary["notes"]
     busy = ns.simulate(all_at_once(net, "adv+1"), topology=net, routing="ugal-g")
     assert note not in busy.summary["notes"]
 
@@ -202,3 +205,9 @@ def test_a_trace_on_routes_made_for_it() -> None:
     assert found.provenance["routing"] == "engineered"
     with pytest.raises(InputError, match="multipath: is part of routing engineered, got subflows:2"):
         ns.replay("examples/traces/cg-8.parquet", topology="dragonfly", routing="engineered", multipath="subflows:2")
+
+
+def test_hosts_that_forward_may_choose_too() -> None:
+    found = ns.replay("examples/traces/cg-8.parquet", topology="bcube", routing="adaptive", ranks_per_host=2)
+    assert found.status == "finished"
+    assert found.summary["paths"]["minimal_share"] == 1.0
