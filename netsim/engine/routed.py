@@ -12,7 +12,16 @@ from netsim.core.errors import InputError
 from netsim.engine.inputs import Choices, Routes
 from netsim.engine.multipath import MultiPath, PathSets, spray, sub_flows
 from netsim.engine.simulation import EngineResult
-from netsim.routing import Candidates, Paths, adaptive_routings, candidates, demand_routings, path_latency, path_use
+from netsim.routing import (
+    Candidates,
+    Paths,
+    adaptive_routings,
+    candidates,
+    demand_routings,
+    path_latency,
+    path_use,
+    routings,
+)
 from netsim.routing import paths as route_paths
 from netsim.routing import subflows as draw_subflows
 from netsim.routing.fluid import Transport
@@ -202,6 +211,9 @@ def route_graph(
         src, dst = label // graph.n_ranks, label % graph.n_ranks
         of_task[transfer] = row
     start, end, k = host[src].astype(np.int64), host[dst].astype(np.int64), multipath.paths
+    if not transfer.size and any(routing in known for known in (routings, adaptive_routings, demand_routings)):
+        nothing = _routes(topology, Paths.joined([]), of_task)
+        return Routed(graph=graph, routes=nothing, shown=nothing)
     if routing in demand_routings:
         if multipath != ONE_PATH:
             raise InputError(

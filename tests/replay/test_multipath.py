@@ -211,3 +211,28 @@ def test_hosts_that_forward_may_choose_too() -> None:
     found = ns.replay("examples/traces/cg-8.parquet", topology="bcube", routing="adaptive", ranks_per_host=2)
     assert found.status == "finished"
     assert found.summary["paths"]["minimal_share"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "options", [{"routing": "engineered"}, {"routing": "ugal-l"}, {"routing": "ecmp", "multipath": "spray:4"}]
+)
+@pytest.mark.parametrize(
+    "rows", [[("compute", {})], [("send", {"peer": 1, "bytes": 0}), ("recv", {"peer": 0, "bytes": 0})]]
+)
+def test_nothing_to_send_and_empty_messages(options: dict, rows: list) -> None:
+    trace = ns.Trace.from_rows(n_ranks=2, rows=[{"rank": r, "op": op, **more} for r, (op, more) in enumerate(rows)])
+    found = ns.replay(trace, topology="dragonfly", **options)
+    assert found.status == "finished"
+    assert found.summary["network_bytes"] == 0
+
+
+@pytest.mark.parametrize(
+    "options", [{"routing": "engineered"}, {"routing": "ugal-g"}, {"routing": "ecmp", "multipath": "spray:4"}]
+)
+def test_flows_of_one_pair_at_different_times(options: dict) -> None:
+    flows = ns.Trace.from_flows(
+        n_ranks=6, src=[0, 0, 2, 3], dst=[1, 1, 2, 1], bytes=[10**6, 10**6, 5, 0], start_ns=[0, 10, 0, 0]
+    )
+    found = ns.replay(flows, topology=small(1), **options)
+    assert found.status == "finished"
+    assert found.tables["flows"].num_rows == 4
