@@ -42,7 +42,7 @@ from netsim.topologies import Topology, build, topologies
 from netsim.traces import Trace, drop_absurd_times, read_trace, recorded_span_s
 from netsim.traces.schema import FLAG, OP_CODE
 from netsim.traces.times import LONGEST_S, long_gaps
-from netsim.traffic import Lowered, Protocol, lower
+from netsim.traffic import Lowered, Protocol, Workload, lower
 from netsim.traffic.taskgraph import DELAY, TRANSFER, TaskGraph
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def resolve_topology(topology: Topology | str, *, n_hosts: int, params: Mapping[
 
 
 def replay(
-    trace: Trace | str | PathLike[str],
+    trace: Trace | Workload | str | PathLike[str],
     *,
     topology: Topology | str = "dragonfly",
     topology_params: Mapping[str, object] | None = None,
@@ -119,8 +119,8 @@ def replay(
 
     Parameters
     ----------
-    trace : Trace or path
-        Any of the profiles ``ops``, ``flows``, ``matrix``.
+    trace : Trace, Workload or path
+        Any of the profiles ``ops``, ``flows``, ``matrix``; a workload (`netsim.traffic.workloads`) is made in memory.
     topology : Topology or str
         An object, a registered name, or a graph file. A name without parameters is sized to the trace: the smallest balanced
         instance that holds its ranks.
@@ -197,6 +197,8 @@ def replay(
     82.0
     """
     begin = time.perf_counter()
+    if isinstance(trace, Workload):
+        trace = trace.trace()
     recorded = trace if isinstance(trace, Trace) else read_trace(trace, allow_incomplete=allow_incomplete)
     data = drop_absurd_times(recorded, longest_s=longest_gap_s)
     long_gap_notes = [] if gaps == "none" else _long_gap_note(data)

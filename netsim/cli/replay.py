@@ -24,7 +24,8 @@ NOTES_SHOWN = 6
 
 
 @click.command()
-@click.argument("trace", type=PATH)
+@click.argument("trace", type=PATH, metavar="TRACE|WORKLOAD")
+@click.option("--ranks", type=WHOLE, help="Of a workload: number of ranks.")
 @click.option(
     "--topo", "topology", type=TEXT, default="dragonfly", show_default=True, help="Registered topology or graph file."
 )
@@ -106,6 +107,7 @@ NOTES_SHOWN = 6
 @click.option("--dry-run", is_flag=True, help="Check everything and print what would run.")
 def replay(
     trace: str,
+    ranks: int | None,
     topology: str,
     params: tuple[str, ...],
     collectives_: tuple[str, ...],
@@ -124,6 +126,8 @@ def replay(
 ) -> int:
     """Replay TRACE on a network and say how long it takes, and why.
 
+    TRACE is a file, or a workload by name (netsim workloads) that is made on the way: halo3d:cells=50 --ranks 64
+
     A topology named without parameters is sized to the trace: the smallest balanced instance that holds its ranks.
     """
     from netsim import api
@@ -138,7 +142,7 @@ def replay(
 
     if output is not None:
         probe_folder(output)
-    data = read_trace(trace, allow_incomplete=bool(options["allow_incomplete"]))
+    data = _made(trace, ranks) or read_trace(trace, allow_incomplete=bool(options["allow_incomplete"]))
     protocol = Protocol(
         eager_threshold_bytes=eager, send_overhead_s=send_overhead, recv_overhead_s=recv_overhead, handshake=handshake
     )
@@ -197,6 +201,22 @@ def replay(
     else:
         show(_outcome(result, output))
     return 0 if result.status == "finished" else 130
+
+
+def _made(text: str, ranks: int | None) -> Trace | None:
+    """The trace of a workload, if that is what the words name."""
+    from pathlib import Path
+
+    from netsim.core.errors import InputError
+    from netsim.traffic.workloads import build, workloads
+
+    if not Path(text).exists() and text.partition(":")[0] in workloads:
+        return build(text, n_ranks=ranks).trace()
+    if ranks is not None:
+        raise InputError(
+            "option --ranks", "goes with a workload by name", got=text, remedy="netsim workloads lists them"
+        )
+    return None
 
 
 def _collectives(words: tuple[str, ...]) -> Any:

@@ -132,3 +132,25 @@ def test_bad_specs_are_one_line(text: str, message: str) -> None:
 def test_a_parameter_is_given_once() -> None:
     with pytest.raises(InputError, match="workload tf-cg n_ranks: was given twice, got 4 and 5"):
         build("tf-cg:n_ranks=4", n_ranks=5)
+
+
+def test_a_workload_is_replayed_without_a_file(tmp_path, capsys) -> None:
+    import json
+
+    import netsim as ns
+    from netsim.cli import main
+    from netsim.traffic.workloads import build
+
+    work = build("halo3d:cells=8,iterations=2", n_ranks=8)
+    path = tmp_path / "halo.parquet"
+    work.write(path)
+    from_file, direct = ns.replay(path, topology="torus"), ns.replay(work, topology="torus")
+    assert from_file.makespan_s == direct.makespan_s
+    assert from_file.tables["ops"].equals(direct.tables["ops"])
+    with pytest.raises(SystemExit):
+        main(["replay", "halo3d:cells=8,iterations=2", "--ranks", "8", "--topo", "torus", "--json"])
+    assert json.loads(capsys.readouterr().out)["summary"]["makespan_s"] == direct.makespan_s
+    with pytest.raises(SystemExit) as stop:
+        main(["replay", str(path), "--ranks", "8"])
+    assert stop.value.code == 2
+    assert "option --ranks: goes with a workload by name" in capsys.readouterr().err
