@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-ARGUMENTS = {"compare_networks.py": ["traces/lammps-64.parquet"]}
+ARGUMENTS = {"compare_networks.py": ["traces/lammps-64.parquet"], "tensorflow_on_hpc.py": ["{folder}/speed.svg"]}
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
-def test_example(name):
+def test_example(name, tmp_path):
+    words = [word.format(folder=tmp_path) for word in ARGUMENTS.get(name, [])]
     outcome = subprocess.run(
-        [sys.executable, name, *ARGUMENTS.get(name, [])], cwd=EXAMPLES, capture_output=True, text=True, timeout=300
+        [sys.executable, name, *words], cwd=EXAMPLES, capture_output=True, text=True, timeout=300
     )
     assert outcome.returncode == 0, outcome.stderr
     assert outcome.stdout.strip()
