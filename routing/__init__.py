@@ -13,7 +13,7 @@ from netsim.routing.algorithms import d_mod_k, dimension_order, ecmp, minimal, s
 from netsim.routing.around import paths_around, shortest_walks
 from netsim.routing.blends import best_division
 from netsim.routing.choice import Candidates, adaptive_routings, candidates
-from netsim.routing.engineered import Engineered, demand_routings, engineered
+from netsim.routing.engineering import Engineered, demand_routings, engineered
 from netsim.routing.fluid import fluid_loads, fluid_routings, transport
 from netsim.routing.kshortest import k_shortest
 from netsim.routing.multipath import Sprayed, path_use, spray, subflows
