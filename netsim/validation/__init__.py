@@ -10,6 +10,7 @@ from netsim.core.errors import InputError
 from netsim.validation.ladder import engine_tables
 from netsim.validation.models import collective_checks, message_checks, model_tables, trace_checks, trace_tables
 from netsim.validation.report import BEGIN, END, Check, Report, Table, write_into
+from netsim.validation.structure import structure_tables
 from netsim.validation.throughput import routing_tables
 
 __all__ = [
@@ -30,7 +31,7 @@ def validate(
     traces : iterable of paths
     parts : sequence of str
         Some of ``"engine"`` (oracles, hand cases, properties, SimGrid), ``"models"`` (closed forms of messages and collectives),
-        ``"routing"`` (saturation throughput against closed forms and linear programs) and ``"traces"``.
+        ``"routing"`` (structure of networks and saturation throughput against theory and linear programs) and ``"traces"``.
     simgrid : str, optional
         A Python interpreter that can import simgrid; by default this one when it can, else finish times recorded from it are used.
 
@@ -55,7 +56,7 @@ def validate(
     if "models" in parts:
         tables += model_tables()
     if "routing" in parts:
-        tables += routing_tables()
+        tables += structure_tables() + routing_tables()
     if "traces" in parts and paths:
         tables += trace_tables(paths)
     return Report(tables=tuple(tables))
