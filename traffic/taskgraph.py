@@ -10,10 +10,12 @@ after the drain). An edge says which moment of the earlier task the later one wa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from netsim.core.arrays import Float64, Int32, Int64, UInt8, csr_order, frozen
 from netsim.core.errors import InputError
@@ -136,6 +138,72 @@ class TaskGraph:
         )
         graph._validate()
         return graph
+
+    @classmethod
+    def side_by_side(cls, graphs: Sequence[TaskGraph], *, start_s: Sequence[float] | None = None) -> TaskGraph:
+        """Several graphs as one: ranks and tasks of the later ones are numbered after those of the earlier ones.
+
+        Parameters
+        ----------
+        graphs : sequence of TaskGraph
+        start_s : sequence of float, optional
+            When the first tasks of each graph may start, 0 or more seconds; 0 by default.
+
+        Notes
+        -----
+        A graph that starts later gets a delay, numbered after all other tasks, that releases those of its tasks that wait for nothing.
+
+        Examples
+        --------
+        >>> build = GraphBuilder(n_ranks=2)
+        >>> _ = build.transfer(source=0, destination=1, size_bytes=8)
+        >>> both = TaskGraph.side_by_side([build.graph()] * 2, start_s=[0.0, 2.0])
+        >>> both.n_ranks, both.n_tasks, both.rank.tolist(), both.succ.tolist()
+        (4, 3, [0, 2, 2], [1])
+        """
+        starts = [0.0] * len(graphs) if start_s is None else [float(x) for x in start_s]
+        bad = [x for x in starts if not 0 <= x < np.inf]
+        if bad or len(starts) != len(graphs):
+            raise InputError("job start", "must be 0 s or more, one for each graph", got=bad[0] if bad else len(starts))
+        ranks = np.cumsum([0, *(g.n_ranks for g in graphs)])
+        tasks = np.cumsum([0, *(g.n_tasks for g in graphs)])
+        late = [i for i, x in enumerate(starts) if x > 0]
+        edge_from, edge_to, edge_after = [], [], []
+        for i, g in enumerate(graphs):
+            edge_from.append(tasks[i] + np.repeat(np.arange(g.n_tasks), np.diff(g.succ_ptr)))
+            edge_to.append(tasks[i] + g.succ.astype(np.int64))
+            edge_after.append(g.succ_after)
+        for k, i in enumerate(late):
+            first = np.flatnonzero(np.bincount(graphs[i].succ, minlength=graphs[i].n_tasks) == 0)
+            edge_from.append(np.full(first.size, tasks[-1] + k))
+            edge_to.append(tasks[i] + first)
+            edge_after.append(np.full(first.size, AFTER_END, np.uint8))
+        any_latencies = any(g.latencies.size for g in graphs)
+
+        def joined(name: str, more: Sequence[float], by_rank: bool = False) -> npt.NDArray[Any]:
+            parts = [getattr(g, name) + (ranks[i] if by_rank else 0) for i, g in enumerate(graphs)]
+            return np.concatenate([*parts, np.asarray(more)]) if graphs else np.asarray(more)
+
+        own = [int(ranks[i]) for i in late]
+        return cls.from_edges(
+            n_ranks=int(ranks[-1]),
+            kind=joined("kind", [DELAY] * len(late)).astype(np.uint8),
+            rank=joined("rank", own, by_rank=True).astype(np.int32),
+            peer=joined("peer", own, by_rank=True).astype(np.int32),
+            amount=joined("amount", [starts[i] for i in late]).astype(np.float64),
+            edge_from=np.concatenate(edge_from) if edge_from else np.zeros(0, np.int64),
+            edge_to=np.concatenate(edge_to) if edge_to else np.zeros(0, np.int64),
+            edge_after=np.concatenate(edge_after) if edge_after else np.zeros(0, np.uint8),
+            op=joined("op", [-1] * len(late)).astype(np.int64),
+            latencies=np.concatenate(
+                [
+                    *(g.latencies if g.latencies.size else np.ones(g.n_tasks, np.int32) for g in graphs),
+                    np.ones(len(late), np.int32),
+                ]
+            )
+            if any_latencies
+            else None,
+        )
 
     def _validate(self) -> None:
         for name in ("rank", "peer"):

@@ -14,6 +14,7 @@ import netsim
 from netsim.cli.capture import capture
 from netsim.cli.catalogue import collectives, doctor, explain, placements, routings, topologies, warmup, workloads
 from netsim.cli.generate import generate
+from netsim.cli.jobs import jobs
 from netsim.cli.memory import limited
 from netsim.cli.optics import optics
 from netsim.cli.output import one_line
@@ -65,7 +66,7 @@ def cli(debug: bool) -> None:
 
 
 for _command in (
-    replay, capture, generate, trace, topo, explain, topologies, routings, collectives, placements, workloads, patterns, saturate,
+    replay, jobs, capture, generate, trace, topo, explain, topologies, routings, collectives, placements, workloads, patterns, saturate,
     optics, validate, doctor, warmup,
 ):  # fmt: skip
     cli.add_command(_command)

@@ -24,7 +24,7 @@ NOTES_SHOWN = 6
 
 
 @click.command()
-@click.argument("trace", type=PATH, metavar="TRACE|WORKLOAD")
+@click.argument("trace", type=PATH)
 @click.option("--ranks", type=WHOLE, help="Of a workload: number of ranks.")
 @click.option(
     "--topo", "topology", type=TEXT, default="dragonfly", show_default=True, help="Registered topology or graph file."

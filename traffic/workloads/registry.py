@@ -127,6 +127,8 @@ def build(spec: str, *, n_ranks: int | None = None, **params: object) -> Workloa
     netsim.core.errors.InputError: workload: unknown name, got 'halo3D'; did you mean 'halo3d'? valid: ...
     """
     name, written = parse_named(spec, kind="workload")
+    if "ranks" in written and "n_ranks" not in written:
+        written["n_ranks"] = written.pop("ranks")
     if name not in workloads:
         raise InputError("workload", "unknown name", got=repr(name), remedy=closest(name, workloads))
     more = {key: value for key, value in {"n_ranks": n_ranks, **params}.items() if value is not None}
