@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-ARGUMENTS = {"compare_networks.py": ["traces/lammps-64.parquet"], "tensorflow_on_hpc.py": ["{folder}/speed.svg"]}
+ARGUMENTS = {
+    "compare_networks.py": ["traces/lammps-64.parquet"],
+    "tensorflow_on_hpc.py": ["{folder}/speed.svg"],
+    "optics_study.py": ["--ranks", "27", "--iterations", "2", "--picture", "{folder}/study.svg"],
+}
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
