@@ -108,7 +108,7 @@ def test_text_and_values_are_the_same() -> None:
     [
         ("tf-gc", "workload: unknown name, got 'tf-gc'; did you mean 'tf-cg'? valid: "),
         ("tf-cg:m=5", "workload tf-cg: unknown parameter, got 'm'; "),
-        ("tf-cg:ranks=5", "workload tf-cg: unknown parameter, got 'ranks'; did you mean 'n_ranks'? valid: "),
+        ("tf-cg:nranks=5", "workload tf-cg: unknown parameter, got 'nranks'; did you mean 'n_ranks'? valid: "),
         ("tf-cg:n", "workload tf-cg: parameters are written key=value, got 'n'"),
         ("tf-cg:n=1,n=2", "workload tf-cg n: was given twice, got 1 and 2"),
         ("tf-cg:n=0", "tf-cg n: must be a whole number, 1 or more, got 0"),
