@@ -13,6 +13,7 @@ import click
 import netsim
 from netsim.cli.capture import capture
 from netsim.cli.catalogue import collectives, doctor, explain, placements, routings, topologies, warmup
+from netsim.cli.coflows import coflows
 from netsim.cli.memory import limited
 from netsim.cli.optics import optics
 from netsim.cli.output import one_line
@@ -64,8 +65,8 @@ def cli(debug: bool) -> None:
 
 
 for _command in (
-    replay, capture, trace, topo, explain, topologies, routings, collectives, placements, patterns, saturate, optics, validate, doctor,
-    warmup,
+    replay, capture, trace, topo, explain, topologies, routings, collectives, placements, patterns, saturate, optics, coflows, validate,
+    doctor, warmup,
 ):  # fmt: skip
     cli.add_command(_command)
 
