@@ -23,7 +23,7 @@ MOST_IN_PROGRAM = 200
 
 @click.group(cls=Group)
 def coflows() -> None:
-    """Coflows on optical circuit switches: completion times and bounds."""
+    """Coflows on circuit switches: completion times, bounds."""
 
 
 _FILE = click.argument("file", type=PATH)
