@@ -310,14 +310,15 @@ def _slotted(
         return None
     first = found.slots[0][1]
     length = np.array([seconds for seconds, _ in found.slots])
+    known = demand if settings.know == "given" else None
     if length.size == 1:
-        return first, None
+        return first, known
     start, whole = np.concatenate([[0.0], np.cumsum(length)[:-1]]), float(length.sum())
     later = (
         (window.now_s + (i // length.size) * whole + float(start[i % length.size]), found.slots[i % length.size][1])
         for i in count(1)
     )
-    return first, None, later
+    return first, known, later
 
 
 def _drained_s(topology: Topology, circuits: Circuits, demand: SwitchDemand, switches: CircuitSwitches) -> float:

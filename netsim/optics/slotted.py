@@ -75,17 +75,16 @@ def _slotted(problem: Problem, method: str) -> Selection:
     if at_once > 1:
         # Matchings lit together last as long as the longest of them.
         rows.sort(key=lambda row: -row[1])
-    parts, left = slot_circuits(rows, matrix, at_once=at_once, directed=problem.directed, most=problem.most)
+    parts, left = slot_circuits(
+        rows, matrix, at_once=at_once, directed=problem.directed, most=problem.most,
+        lost_bytes=problem.delay_s * capacity, window_bytes=problem.window_s * capacity,
+    )  # fmt: skip
     length_s = np.array([problem.delay_s + length / capacity for length, _, _ in parts])
     end_s = np.cumsum(length_s)
-    # A slot that the window ends is cut; one of nothing but set-up is left out.
-    inside = int(np.searchsorted(end_s - length_s + problem.delay_s, problem.window_s, side="left"))
-    end_s = np.minimum(end_s[:inside], problem.window_s)
     best = _best_number(problem, switch, end_s, left)
     if best is None:
         return dark
     number, slots_s = best
-    length_s = np.diff(np.append(0.0, end_s[:number]))
     made = tuple(
         (
             float(length_s[i]),
@@ -130,19 +129,29 @@ def _by_pairs(slots: Slots) -> Iterator[tuple[Int64, float]]:
         part = np.full((3, n), -1, np.int64)
         for cycle in cycles(to):
             size = len(cycle)
-            if size == 1:
-                continue
-            for i in range(size):
+            # One port, joined to itself: no circuit.
+            for i in range(size if size > 1 else 0):
                 a, b = cycle[i], cycle[(i + 1) % size]
                 k = 2 if size % 2 and i == size - 1 else i % 2
                 part[k, a], part[k, b] = b, a
+        if (part[0] == part[1]).all():
+            # Pairs only: no change in the middle.
+            yield part[0], length
+            continue
         for row in part:
             if (row >= 0).any():
                 yield row, length / 2
 
 
 def slot_circuits(
-    rows: list[tuple[Int64, float]], matrix: Float64, *, at_once: int, directed: bool, most: int
+    rows: list[tuple[Int64, float]],
+    matrix: Float64,
+    *,
+    at_once: int,
+    directed: bool,
+    most: int,
+    lost_bytes: float = 0.0,
+    window_bytes: float = np.inf,
 ) -> tuple[list[tuple[float, Int64, Int64]], list[Float64]]:
     """Matchings as sets of circuits with something to send, so many lit at once.
 
@@ -156,6 +165,9 @@ def slot_circuits(
     directed : bool
     most : int
         Circuits of a slot, those with the most to send first.
+    lost_bytes, window_bytes : float
+        What a circuit could carry in the time of a set-up and in that of the window. The slot that the window ends is cut; one with no
+        time but for its set-up is left out.
 
     Returns
     -------
@@ -167,10 +179,14 @@ def slot_circuits(
     rest = matrix.copy()
     parts: list[tuple[float, Int64, Int64]] = []
     left: list[Float64] = []
+    used = 0.0
     for begin in range(0, len(rows), at_once):
         ends: list[tuple[float, int, int]] = []
         now = rest.copy()
-        length = max(row[1] for row in rows[begin : begin + at_once])
+        length = min(max(row[1] for row in rows[begin : begin + at_once]), window_bytes - used - lost_bytes)
+        # A window is a difference of times: what rounding leaves of it is nothing.
+        if length <= 1e-9 * window_bytes and window_bytes < np.inf:
+            break
         for to, _ in rows[begin : begin + at_once]:
             for a in np.flatnonzero(to >= 0).tolist():
                 b = int(to[a])
@@ -184,6 +200,7 @@ def slot_circuits(
         ends.sort(key=lambda end: (-end[0], end[1], end[2]))
         if not ends:
             continue
+        used += length + lost_bytes
         for sent, a, b in ends[:most]:
             rest[a, b] -= sent
             if not directed:

@@ -161,6 +161,7 @@ def _taken_apart(demand: npt.ArrayLike, most_bytes: float, first: Callable[[Int6
     n = matrix.shape[0]
     whole, unit = _whole(matrix)
     left = _stuffed(whole)
+    real = whole.copy()
     here = np.arange(n)
     slots: list[tuple[Int64, float]] = []
     threshold = first(left)
@@ -174,7 +175,9 @@ def _taken_apart(demand: npt.ArrayLike, most_bytes: float, first: Callable[[Int6
         slot = int(left[here, to].min())
         left[here, to] -= slot
         slots.append((to, slot * unit))
-        length += slot * unit
+        if (real[here, to] > 0).any():
+            length += slot * unit
+            real[here, to] -= slot
     return Slots.of(slots, n)
 
 
@@ -188,7 +191,7 @@ def birkhoff_von_neumann(demand: npt.ArrayLike, *, most_bytes: float = np.inf) -
     demand : array_like of float, shape (n, n)
         Bytes.
     most_bytes : float
-        Stop when the slots are so long.
+        Stop when the slots in which there is something to send are so long.
 
     Examples
     --------
@@ -210,7 +213,7 @@ def solstice(demand: npt.ArrayLike, *, most_bytes: float = np.inf) -> Slots:
     demand : array_like of float, shape (n, n)
         Bytes.
     most_bytes : float
-        Stop when the slots are so long.
+        Stop when the slots in which there is something to send are so long.
 
     Examples
     --------
