@@ -13,6 +13,7 @@ import click
 import netsim
 from netsim.cli.capture import capture
 from netsim.cli.catalogue import collectives, doctor, explain, placements, routings, topologies, warmup, workloads
+from netsim.cli.coflows import coflows
 from netsim.cli.generate import generate
 from netsim.cli.jobs import jobs
 from netsim.cli.memory import limited
@@ -67,7 +68,7 @@ def cli(debug: bool) -> None:
 
 for _command in (
     replay, jobs, capture, generate, trace, topo, explain, topologies, routings, collectives, placements, workloads, patterns, saturate,
-    optics, validate, doctor, warmup,
+    optics, coflows, validate, doctor, warmup,
 ):  # fmt: skip
     cli.add_command(_command)
 

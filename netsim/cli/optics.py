@@ -93,7 +93,8 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def plan(trace: str, topo: str, params: tuple[str, ...], spec: str, placement: str, seed: int, as_json: bool) -> None:
     """Choose circuits for all that TRACE sends, and show what each saves."""
     from netsim.api import resolve_topology
-    from netsim.core.units import format_bytes
+    from netsim.core.text import count
+    from netsim.core.units import format_bytes, format_time
     from netsim.optics import Optics
     from netsim.study.optics import learnt_demand
     from netsim.traces import read_trace
@@ -116,6 +117,7 @@ def plan(trace: str, topo: str, params: tuple[str, ...], spec: str, placement: s
                     "before": asdict(found.before),
                     "after": asdict(found.after),
                     "notes": list(found.notes),
+                    "slots": [{"length_s": length, "circuits": slot.pairs()} for length, slot in found.slots],
                 },
                 indent=1,
             )
@@ -129,6 +131,14 @@ def plan(trace: str, topo: str, params: tuple[str, ...], spec: str, placement: s
             "",
         ]
     )
+    if found.slots:
+        first = 0.0
+        for i, (length, slot) in enumerate(found.slots[:SHOWN]):
+            show([f"slot {i}: from {format_time(first)}, for {format_time(length)}, {count(len(slot), 'circuit')}"])
+            first += length
+        if len(found.slots) > SHOWN:
+            show([f"... and {len(found.slots) - SHOWN} more"])
+        show(["", "circuits of slot 0 (--json has all):"])
     width = max([len(network.vertex_name(base + s)) for pair in pairs[:SHOWN] for s in pair], default=0)
     for i, (a, b) in enumerate(pairs[:SHOWN]):
         revenue = f"  saves {found.revenue[i]:.4g}" if i < found.revenue.size else ""
@@ -150,7 +160,9 @@ def plan(trace: str, topo: str, params: tuple[str, ...], spec: str, placement: s
 @_SPEC
 @_PLACEMENT
 @click.option(
-    "--arms", type=TEXT, help="Comma-separated: electrical, upgrade, random, hottest, stale, measured, given, oracle."
+    "--arms",
+    type=TEXT,
+    help="Comma-separated: electrical, upgrade, stale, measured, given, oracle, or any method that chooses circuits.",
 )
 @click.option("--learn", type=PATH, help="An earlier run of the program, for the arm given.")
 @click.option(

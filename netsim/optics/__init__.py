@@ -11,6 +11,8 @@ from netsim.optics.revenue import eefi
 from netsim.optics.rivals import exact, exhaustive
 from netsim.optics.selection import Problem, Selection, select, selectors
 from netsim.optics.settings import Optics, decider, pays_off
+from netsim.optics.slotted import slot_circuits
+from netsim.optics.topoopt import ring_strides
 
 __all__ = [
     "OPTICAL",
@@ -38,9 +40,11 @@ __all__ = [
     "load_rules",
     "optical_network",
     "pays_off",
+    "ring_strides",
     "rotor",
     "select",
     "selectors",
+    "slot_circuits",
     "switch_demand",
     "switches_of_hosts",
     "with_circuits",

@@ -13,7 +13,7 @@ What happens to traffic in the dark:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ from netsim.optics.loads import Fabric, assigned, spill_shares
 from netsim.routing import Paths, path_latency
 from netsim.traffic.taskgraph import TRANSFER, TaskGraph
 
-__all__ = ["POLICIES", "CircuitControl", "Decider", "Lightlog", "Window"]
+__all__ = ["POLICIES", "Answer", "CircuitControl", "Decider", "Lightlog", "Window"]
 
 POLICIES = ("fallback", "wait", "drain")
 
@@ -54,8 +54,10 @@ class Window:
     standing: Circuits
 
 
-# The circuits wanted from now on, and the demand to divide between them and the electrical paths (None: what is left of the run).
-Decider = Callable[[Window], tuple[Circuits, SwitchDemand | None] | None]
+# The circuits wanted from now on, and the demand to divide between them and the electrical paths (None: what is left of the run);
+# and, where they are to change before the next decision, from when on which others are wanted: rising times, possibly without end.
+Answer = tuple[Circuits, SwitchDemand | None] | tuple[Circuits, SwitchDemand | None, Iterable[tuple[float, Circuits]]]
+Decider = Callable[[Window], Answer | None]
 
 
 @dataclass
@@ -143,6 +145,8 @@ class CircuitControl:
         self._since: dict[tuple[int, int, int], float] = {}
         self._wanted: Circuits | None = None
         self._demand: SwitchDemand | None = None
+        self._later: Iterator[tuple[float, Circuits]] = iter(())
+        self._next: tuple[float, Circuits] | None = None
         self._clock = Control(
             act=self._act, times_s=() if times_s is None else times_s, period_s=period_s, idle_epochs=100_000
         )
@@ -186,8 +190,13 @@ class CircuitControl:
         if self._due(now):
             answer = self._decide(Window(now_s=now, view=view, control=self, standing=self._lit.circuits))
             if answer is not None:
-                self._wanted, self._demand = answer
+                self._wanted, self._demand = answer[:2]
+                self._later = iter(answer[2]) if len(answer) == 3 else iter(())
+                self._next = next(self._later, None)
                 changed = True
+        while self._next is not None and self._next[0] <= now:
+            self._wanted, changed = self._next[1], True
+            self._next = next(self._later, None)
         ask: float | None = None
         if self._wanted is not None and self._ready_s == np.inf:
             gone, new = self._lit.difference(self._wanted)
@@ -202,8 +211,10 @@ class CircuitControl:
                     light.append(self._light_up(now))
         elif self._ready_s < np.inf:
             ask = self._ready_s
+        if self._next is not None:
+            ask = self._next[0] if ask is None else min(ask, self._next[0])
         if not changed and not dark:
-            return None
+            return None if ask is None else Actions(ask_s=ask)
         move, routes = self._divide(view)
         link = np.concatenate([*dark, *light, np.empty(0, np.int64)])
         rate = np.concatenate(

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from netsim.core.arrays import Float64, Int64, frozen
 from netsim.core.errors import InputError
 from netsim.core.registry import Registry
-from netsim.core.units import parse_rate
+from netsim.core.text import count
+from netsim.core.units import format_time, parse_rate
 from netsim.optics import _kernels as k
 from netsim.optics.circuits import Circuits, port_counts, with_circuits, without_circuits
 from netsim.optics.demands import SwitchDemand, switch_demand
@@ -54,6 +55,8 @@ class Problem:
     seed : int
     options : dict
         Of the selector.
+    delay_s, window_s : float
+        To change circuits, and until the next choice: for selectors that change circuits within a window.
     """
 
     fabric: Fabric
@@ -66,6 +69,8 @@ class Problem:
     candidates: tuple[Int64, Int64] | None
     seed: int
     options: dict[str, Any] = field(default_factory=dict)
+    delay_s: float = 0.0
+    window_s: float = np.inf
 
     @property
     def topology(self) -> Topology:
@@ -156,6 +161,11 @@ class Selection:
         Revenues looked at.
     notes : tuple of str
         What was left out or is not guaranteed.
+    slots : tuple of (float, Circuits)
+        For a choice that changes within the window: seconds, set-up included, and circuits of each slot, repeated until the next choice.
+        ``circuits`` are those of the first, and so is ``after``. Empty: ``circuits`` stay.
+    slots_s : float
+        Time in which one pass of the slots, and beside them the electrical links, drain the demand.
     """
 
     method: str
@@ -165,6 +175,8 @@ class Selection:
     problem: Problem
     evaluations: int = 0
     notes: tuple[str, ...] = ()
+    slots: tuple[tuple[float, Circuits], ...] = ()
+    slots_s: float = 0.0
 
     @cached_property
     def before(self) -> Index:
@@ -184,6 +196,13 @@ class Selection:
             return f"{new:.4g} s (electrical only: {old:.4g} s{f', {(new / old - 1) * 100:+.0f} %' if old > 0 else ''})"
 
         hops = b.electrical_byte_hops
+        if self.slots:
+            return [
+                f"{self.method}: {count(len(self.slots), 'slot')}, {count(sum(len(c) for _, c in self.slots), 'circuit')} in all",
+                f"one pass of {format_time(sum(t for t, _ in self.slots))} drains all, beside electrical links, in "
+                f"{change(b.max_electrical_s, self.slots_s)}",
+                *self.notes,
+            ]
         return [
             f"{self.method}: {len(self.circuits)} circuits",
             f"fullest electrical link drained in {change(b.max_electrical_s, a.max_electrical_s)}",
@@ -210,6 +229,8 @@ def select(
     most: int | None = None,
     candidates: npt.ArrayLike | None = None,
     seed: int = 0,
+    delay_s: float = 0.0,
+    window_s: float = np.inf,
     **options: Any,
 ) -> Selection:
     """Choose optical circuits for a demand.
@@ -236,6 +257,8 @@ def select(
         Pairs of switches to choose among; by default the pairs that communicate.
     seed : int
         For methods that draw.
+    delay_s, window_s : float
+        Time to change circuits, and until they are chosen again: for methods that change circuits within a window.
     **options
         Of the method.
 
@@ -266,6 +289,12 @@ def select(
     rate = parse_rate(capacity, subject="circuit capacity") if isinstance(capacity, str) else float(capacity)
     if not rate > 0:
         raise InputError("circuit capacity", "must be above 0 bytes per second", got=rate)
+    if not (np.isfinite(delay_s) and delay_s >= 0 and window_s > delay_s):
+        raise InputError(
+            "window",
+            f"must be longer than a finite delay of 0 or more, {format_time(delay_s)}",
+            got=format_time(window_s),
+        )
     if most is not None and most < 0:
         raise InputError("most", "must be 0 or more circuits", got=most)
     pairs = None
@@ -287,9 +316,13 @@ def select(
         candidates=pairs,
         seed=seed,
         options=dict(options),
+        delay_s=delay_s,
+        window_s=window_s,
     )
     found = selectors[method](problem)
     found.circuits.check(topology, own)
+    for _, circuits in found.slots:
+        circuits.check(topology, own)
     return found
 
 
@@ -301,6 +334,8 @@ def chosen(
     revenue: npt.ArrayLike = (),
     evaluations: int = 0,
     notes: tuple[str, ...] = (),
+    slots: tuple[tuple[float, Circuits], ...] = (),
+    slots_s: float = 0.0,
 ) -> Selection:
     """Put a method's choice together with the indices before and after."""
     return Selection(
@@ -311,6 +346,8 @@ def chosen(
         problem=problem,
         evaluations=evaluations,
         notes=notes,
+        slots=slots,
+        slots_s=slots_s,
     )
 
 

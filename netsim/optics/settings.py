@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from netsim.core.arrays import Float64
 from netsim.core.errors import InputError, closest
 from netsim.core.units import format_time, parse_part, parse_time
 from netsim.optics.circuits import Circuits, with_circuits
-from netsim.optics.control import POLICIES, Decider, Window
+from netsim.optics.control import POLICIES, Answer, Decider, Window
 from netsim.optics.demands import SwitchDemand
 from netsim.optics.hardware import CircuitSwitches, circuit_switches
 from netsim.optics.loads import efi_index, link_load
@@ -163,6 +164,8 @@ delay_per_change, directed, guard, hysteresis, know, latency, objective, policy,
             capacity=switches.capacity_bytes_per_s,
             directed=switches.directed,
             seed=switches.seed,
+            delay_s=switches.delay_s + switches.guard_s,
+            window_s=self.window_s,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -279,12 +282,14 @@ def decider(
             return before[-2] if len(before) > 1 else None
         return now
 
-    def decide(window: Window) -> tuple[Circuits, SwitchDemand | None] | None:
+    def decide(window: Window) -> Answer | None:
         wanted_for = known(window)
         if wanted_for is None or wanted_for.to.size == 0:
             return None
         topology = window.control.network.electrical
         found = settings.select(topology, wanted_for, switches)
+        if found.slots:
+            return _slotted(window, topology, switches, found, wanted_for, settings)
         if settings.hysteresis and not _worth(window, topology, switches, found.circuits, wanted_for, settings.repeats):
             return None
         return found.circuits, (wanted_for if settings.know == "given" else None)
@@ -292,12 +297,40 @@ def decider(
     return decide
 
 
+def _slotted(
+    window: Window,
+    topology: Topology,
+    switches: CircuitSwitches,
+    found: Selection,
+    demand: SwitchDemand,
+    settings: Optics,
+) -> Answer | None:
+    """The slots one after the other, again and again until the next decision; None if the circuits that stand are as fast."""
+    if settings.hysteresis and found.slots_s >= _drained_s(topology, window.standing, demand, switches) * (1 - 1e-9):
+        return None
+    first = found.slots[0][1]
+    length = np.array([seconds for seconds, _ in found.slots])
+    known = demand if settings.know == "given" else None
+    if length.size == 1:
+        return first, known
+    start, whole = np.concatenate([[0.0], np.cumsum(length)[:-1]]), float(length.sum())
+    later = (
+        (window.now_s + (i // length.size) * whole + float(start[i % length.size]), found.slots[i % length.size][1])
+        for i in count(1)
+    )
+    return first, known, later
+
+
+def _drained_s(topology: Topology, circuits: Circuits, demand: SwitchDemand, switches: CircuitSwitches) -> float:
+    lit = with_circuits(topology, circuits, capacity=switches.capacity_bytes_per_s, latency=0.0)
+    return efi_index(lit, link_load(lit, demand, routing="spill")).max_s
+
+
 def _worth(
     window: Window, topology: Topology, switches: CircuitSwitches, new: Circuits, demand: SwitchDemand, repeats: float
 ) -> bool:
     def drained_s(circuits: Circuits) -> float:
-        lit = with_circuits(topology, circuits, capacity=switches.capacity_bytes_per_s, latency=0.0)
-        return efi_index(lit, link_load(lit, demand, routing="spill")).max_s
+        return _drained_s(topology, circuits, demand, switches)
 
     old, wanted = window.standing.pairs(), new.pairs()
     both = [pair for pair in old if pair in wanted or pair[::-1] in wanted]

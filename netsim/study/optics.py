@@ -14,7 +14,7 @@ from netsim.core.arrays import frozen
 from netsim.core.errors import InputError, closest
 from netsim.core.units import format_bytes, format_time
 from netsim.jobs import place
-from netsim.optics import Optics, SwitchDemand, demand_between_switches
+from netsim.optics import Optics, SwitchDemand, demand_between_switches, selectors
 from netsim.results import Result
 from netsim.routing.throughput import network_links
 from netsim.topologies import Topology
@@ -139,7 +139,7 @@ def compare_optics(
         Hardware and chooser; its ``know`` and ``what_if`` are set by the arms. Without a window, ``stale`` and ``measured`` decide twenty
         times in the time that the run takes without circuits, but not sooner than after two reconfigurations.
     arms : sequence of str
-        ``electrical``; ``upgrade`` (see `upgraded`); ``random`` and ``hottest`` (rival selectors, oracle demand, always lit); and what the
+        ``electrical``; ``upgrade`` (see `upgraded`); ``random``, ``hottest`` or another selector (oracle demand, always lit); and what the
         chooser knows: ``stale``, ``measured``, ``given``, ``oracle``.
     learn : Trace or path, optional
         An earlier run, for ``given``.
@@ -154,8 +154,8 @@ def compare_optics(
     """
     settings = Optics.parse(optics) if isinstance(optics, str) else optics
     for name in arms:
-        if name not in ARMS:
-            raise InputError("arm", "unknown name", got=repr(name), remedy=closest(name, ARMS))
+        if name not in ARMS and name not in selectors:
+            raise InputError("arm", "unknown name", got=repr(name), remedy=closest(name, {*ARMS, *selectors}))
     if "given" in arms and learn is None:
         raise InputError("arm given", "needs an earlier run to learn from", got="none", remedy="give learn")
     data = trace if isinstance(trace, Trace) else read_trace(trace)
@@ -193,7 +193,7 @@ def compare_optics(
 
 
 def _of_arm(settings: Optics, name: str, window_s: float) -> tuple[Optics, str]:
-    if name in ("random", "hottest"):
+    if name in selectors:
         always = replace(settings, method=name, know="oracle", hysteresis=False, what_if=False)
         return always, f"{name} circuits, always lit"
     words = {
