@@ -8,7 +8,6 @@ import json
 from typing import Any
 
 import click
-import numpy as np
 
 from netsim.cli.options import PATH, TEXT, TIME, WHOLE
 from netsim.cli.output import show
@@ -82,6 +81,8 @@ def schedule(
 
     The bound of a coflow is what no schedule can beat, its ratio the completion time over that.
     """
+    import numpy as np
+
     from netsim.core.text import count
     from netsim.core.units import format_bytes, format_rate, format_time
     from netsim.optics.schedules import (
@@ -196,6 +197,8 @@ def compare(
     as_json: bool,
 ) -> None:
     """Schedule the coflows of FILE by every combination of rules, and on one packet switch with the capacities together."""
+    import numpy as np
+
     from netsim.core.units import format_time
     from netsim.optics.schedules import (
         assign_rules,

@@ -19,8 +19,9 @@ __all__ = ["bssi", "lp_bound_s", "order_rules"]
 
 OrderRule = Callable[[Coflows, Float64, float], Int64]
 order_rules: Registry[OrderRule] = Registry("coflow order", "netsim.coflow_orders")
-# Rows that the program may grow by, round after round.
+# The linear program grows round by round, until the bound rises by less than this part of it.
 MOST_ROUNDS = 200
+LEAST_GAIN = 1e-4
 
 
 def needs_s(coflows: Coflows, rate: Float64, delay_s: float) -> Float64:
@@ -161,5 +162,12 @@ def _program(coflows: Coflows, rate: Float64, delay_s: float) -> tuple[float, Fl
         )
         if found.x is None:
             raise InputError("coflow order lp", "the program must have an answer", got=found.message)
-        end, value = np.asarray(found.x, dtype=np.float64), float(found.fun)
+        gained, end, value = float(found.fun) - value, np.asarray(found.x, dtype=np.float64), float(found.fun)
+        # Stopped early it is a bound still, only a little lower.
+        if gained <= LEAST_GAIN * value:
+            break
+        # What does not bind is dropped: it would come back if it were broken.
+        binding = [row @ end - r <= 1e-7 for row, r in zip(rows, right, strict=True)]
+        rows = [row for row, keep in zip(rows, binding, strict=True) if keep]
+        right = [r for r, keep in zip(right, binding, strict=True) if keep]
     return value * unit, end * unit
