@@ -16,6 +16,15 @@ settings.register_profile("plain", deadline=None, derandomize=True, max_examples
 settings.load_profile("compiled" if JIT else "plain")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole simulations that only compiled kernels finish are marked, and left out without the compiler."""
+    if JIT:
+        return
+    for item in items:
+        if item.get_closest_marker("compiled"):
+            item.add_marker(pytest.mark.skip(reason="kernels run as plain Python"))
+
+
 @pytest.fixture(scope="session")
 def jit() -> bool:
     """Whether kernels are compiled; without, tests use small sizes."""

@@ -15,13 +15,7 @@ from netsim.testing import Peer, run_peer
 from netsim.validation import ladder
 
 
-@pytest.fixture
-def needs_jit(jit):
-    if not jit:
-        pytest.skip("a minute of plain Python")
-
-
-@pytest.mark.usefixtures("needs_jit")
+@pytest.mark.compiled
 def test_all_rungs_pass():
     tables = ladder.engine_tables()
     checks = [check for _, _, rows in tables for check in rows]
@@ -32,7 +26,7 @@ def test_all_rungs_pass():
     assert all(check.cells[1][0] in "123456789" for check in checks)
 
 
-@pytest.mark.usefixtures("needs_jit")
+@pytest.mark.compiled
 def test_an_engine_that_is_off_by_a_millionth_falls_off(monkeypatch):
     honest = engine.Simulation.result
 
@@ -47,7 +41,7 @@ def test_an_engine_that_is_off_by_a_millionth_falls_off(monkeypatch):
     assert sum("exact simulation" in name for name in broken) == 2
 
 
-@pytest.mark.usefixtures("needs_jit")
+@pytest.mark.compiled
 def test_wrong_rates_fall_off_the_first_rung(monkeypatch):
     honest = engine.Simulation.allocation
 

@@ -99,6 +99,7 @@ def test_a_chain_is_late_by_the_window_at_most():
     assert result.link_bytes.tolist() == pytest.approx([2000.0], rel=1e-12)
 
 
+@pytest.mark.compiled
 def test_errors_on_a_loaded_dragonfly_are_within_a_few_tolerances():
     network = ns.topologies.dragonfly(p=2, a=4, h=2)
     rng = np.random.default_rng(3)

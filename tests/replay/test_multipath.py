@@ -33,6 +33,7 @@ def small(h: int) -> Topology:
     return dragonfly(h, 2 * h, h, capacity=SECOND_BYTES, latency=0.0)
 
 
+@pytest.mark.compiled
 def test_sub_flows_approach_the_fluid_and_one_path_stays_far_below() -> None:
     net = small(2)
     fluid = saturation(net, pattern="adv+1", routing="valiant-group").throughput
@@ -134,6 +135,7 @@ def test_transfers_move_while_under_way_and_end_sooner() -> None:
     assert again.tables["flows"].equals(move.tables["flows"])
 
 
+@pytest.mark.compiled
 def test_a_trace_with_sub_flows_keeps_its_calls_and_bytes(tmp_path) -> None:
     trace = "examples/traces/cg-8.parquet"
     one = ns.replay(trace, topology="dragonfly", routing="minimal")
@@ -199,6 +201,7 @@ def test_routes_made_for_the_demand_reach_the_optimum() -> None:
     assert links[links.src.str.startswith("host")]["bytes"].sum() == pytest.approx(net.n_hosts * SECOND_BYTES, rel=1e-9)
 
 
+@pytest.mark.compiled
 def test_a_trace_on_routes_made_for_it() -> None:
     found = ns.replay("examples/traces/cg-8.parquet", topology="dragonfly", routing="engineered")
     assert found.status == "finished"

@@ -236,6 +236,7 @@ def test_closed_forms_hold(jit: bool) -> None:
     assert [check.name for check in checks if not check.ok] == []
 
 
+@pytest.mark.compiled
 def test_packet_simulations_stay_below_the_fluid(monkeypatch: pytest.MonkeyPatch) -> None:
     checks = throughput.packet_checks()
     assert len(checks) == 10
@@ -415,6 +416,7 @@ def test_bad_demands_and_routings() -> None:
 # Command line -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 def test_saturate_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(
@@ -443,6 +445,7 @@ def test_saturate_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> N
     assert len(capsys.readouterr().out.splitlines()) == len(list(patterns))
 
 
+@pytest.mark.compiled
 def test_validation_fails_where_a_routing_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
